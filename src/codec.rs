@@ -1,0 +1,1 @@
+//! Chunk ↔ payload: which planes a chunk is split into and how each is coded.

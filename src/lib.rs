@@ -1,0 +1,27 @@
+//! Lossless compression of model checkpoints: weight files, whole training checkpoints, and the
+//! differences between successive ones.
+//!
+//! Layers, each using only what is further down; `tests/layers.rs` holds them:
+//!
+//! ```text
+//! 6 cli, main, bench             only the public API
+//! 5 store                        series of checkpoints
+//! 4 archive                      compress, decompress, Options, Archive
+//! 3 pipeline                     bounded read → code → write over threads
+//! 2 gpu | container | format
+//! 1 codec → transform, predict, entropy     kernels: no I/O, no threads
+//! 0 error dtype bits source simd shader
+//! ```
+
+pub mod bits;
+pub mod codec;
+pub mod dtype;
+pub mod entropy;
+pub mod error;
+pub mod format;
+pub mod shader;
+pub mod simd;
+pub mod source;
+pub mod transform;
+
+pub use error::{Error, Result};

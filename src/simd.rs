@@ -1,0 +1,110 @@
+//! CPU instruction-set levels and their run-time detection.
+//!
+//! `LMC_SIMD=scalar|avx2|avx512` caps the level of [`Level::best`]: a level that the machine
+//! lacks falls back to the best one below it, unless `LMC_REQUIRE` names it.
+
+use std::sync::OnceLock;
+
+/// An instruction set this CPU can run. Only detection makes one, so holding a `Level`
+/// is the proof that its instructions may be executed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Level(Isa);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub(crate) enum Isa {
+    Scalar,
+    /// AVX2, BMI1, BMI2, LZCNT, POPCNT.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// AVX-512 F, BW, DQ, VL, VBMI, VBMI2, beside all of AVX2's.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Level {
+    /// The portable reference, available everywhere.
+    pub const SCALAR: Level = Level(Isa::Scalar);
+
+    /// Every level this CPU can run, the scalar reference first and the best last.
+    /// `LMC_SIMD` does not shorten the list.
+    pub fn available() -> Vec<Level> {
+        #[allow(unused_mut, reason = "only x86-64 has more")]
+        let mut levels = vec![Level::SCALAR];
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt")
+        {
+            levels.push(Level(Isa::Avx2));
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512vbmi")
+                && is_x86_feature_detected!("avx512vbmi2")
+            {
+                levels.push(Level(Isa::Avx512));
+            }
+        }
+        levels
+    }
+
+    /// The best available level not above `LMC_SIMD`, found once per process.
+    pub fn best() -> Level {
+        static BEST: OnceLock<Level> = OnceLock::new();
+        *BEST.get_or_init(|| {
+            let wanted = std::env::var("LMC_SIMD").unwrap_or_default();
+            let mut best = Level::SCALAR;
+            for level in Self::available() {
+                best = level;
+                if level.name() == wanted {
+                    break;
+                }
+            }
+            best
+        })
+    }
+
+    /// `scalar`, `avx2` or `avx512`.
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Isa::Scalar => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => "avx512",
+        }
+    }
+
+    #[inline]
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub(crate) fn isa(self) -> Isa {
+        self.0
+    }
+}
+
+impl std::fmt::Debug for Level {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn required_levels_are_available() {
+        let required = std::env::var("LMC_REQUIRE").unwrap_or_default();
+        for name in ["avx2", "avx512"] {
+            let here = Level::available().iter().any(|l| l.name() == name);
+            let needed = required.split(',').any(|r| r == name);
+            assert!(here || !needed, "LMC_REQUIRE names {name}, which this CPU lacks");
+            if !here {
+                println!("skipped: this CPU lacks {name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Random access to the bytes of a file, wherever they are: on disk, in memory, in an archive.
+
+use std::io;
+
+/// A fixed sequence of bytes that can be read at any offset from any thread.
+pub trait Source: Send + Sync {
+    /// Number of bytes.
+    fn len(&self) -> u64;
+
+    /// Whether there are no bytes at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `buf` with the bytes from `offset` on. Fails with `UnexpectedEof` past the end.
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
+
+    /// Reads `len` bytes at `offset` into a new buffer, having checked that they exist.
+    fn read_vec(&self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
+        match offset.checked_add(len) {
+            Some(end) if end <= self.len() => {}
+            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+        let mut buf = vec![0; usize::try_from(len).map_err(|_| io::ErrorKind::OutOfMemory)?];
+        self.read_at(offset, &mut buf)?;
+        Ok(buf)
+    }
+}
+
+impl Source for [u8] {
+    fn len(&self) -> u64 {
+        <[u8]>::len(self) as u64
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        let bytes = usize::try_from(offset)
+            .ok()
+            .and_then(|o| self.get(o..))
+            .and_then(|s| s.get(..buf.len()))
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        buf.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl Source for Vec<u8> {
+    fn len(&self) -> u64 {
+        Vec::len(self) as u64
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.as_slice().read_at(offset, buf)
+    }
+}
+
+/// A file on disk. Its length is taken when it is opened.
+#[derive(Debug)]
+pub struct FileSource {
+    file: std::fs::File,
+    len: u64,
+}
+
+impl FileSource {
+    /// Wraps an open file.
+    pub fn new(file: std::fs::File) -> io::Result<Self> {
+        let len = file.metadata()?.len();
+        Ok(FileSource { file, len })
+    }
+}
+
+impl Source for FileSource {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    #[cfg(unix)]
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(&self.file, buf, offset)
+    }
+
+    #[cfg(windows)]
+    fn read_at(&self, mut offset: u64, mut buf: &mut [u8]) -> io::Result<()> {
+        while !buf.is_empty() {
+            match std::os::windows::fs::FileExt::seek_read(&self.file, buf, offset) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => {
+                    buf = &mut buf[n..];
+                    offset += n as u64;
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A window into another source: the bytes `start..start + len`.
+pub struct Slice<'a> {
+    inner: &'a dyn Source,
+    start: u64,
+    len: u64,
+}
+
+impl<'a> Slice<'a> {
+    /// The window, or `None` where it does not lie inside `inner`.
+    pub fn new(inner: &'a dyn Source, start: u64, len: u64) -> Option<Self> {
+        (start.checked_add(len)? <= inner.len()).then_some(Slice { inner, start, len })
+    }
+}
+
+impl Source for Slice<'_> {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        match offset.checked_add(buf.len() as u64) {
+            Some(end) if end <= self.len => self.inner.read_at(self.start + offset, buf),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
