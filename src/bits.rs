@@ -1,1 +1,4 @@
-//! bits
+//! Bit-level reading and writing.
+mod stream;
+
+pub use stream::{BitReader, BitWriter, read_varint, write_varint};
