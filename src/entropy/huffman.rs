@@ -21,6 +21,7 @@
 //! symbols per look-up of an 11-bit window. Both are bit for bit what the scalar functions do.
 
 mod codebook;
+mod count;
 mod scalar;
 mod table;
 
@@ -69,7 +70,7 @@ pub fn encode(level: Level, symbols: &[u8], scratch: &mut Scratch, out: &mut Vec
 }
 
 fn encode_block(level: Level, block: &[u8], scratch: &mut Scratch, out: &mut Vec<u8>) {
-    let counts = count(block);
+    let counts = count::count(level, block);
     let n = block.len() as u64;
     if counts.iter().any(|&c| u64::from(c) == n) {
         out.extend([CONSTANT, block[0]]);
@@ -184,21 +185,4 @@ fn decode_block<'a>(
 fn quarters(n: usize) -> [std::ops::Range<usize>; N_STREAMS] {
     let quarter = n.div_ceil(N_STREAMS);
     std::array::from_fn(|k| (k * quarter).min(n)..((k + 1) * quarter).min(n))
-}
-
-/// Counts a block in eight tables, so that equal neighbours don't wait for each other's store.
-fn count(block: &[u8]) -> [u32; 256] {
-    let mut tables = [[0u16; 256]; 8];
-    let (eights, rest) = block.as_chunks::<8>();
-    for eight in eights {
-        for (table, &symbol) in tables.iter_mut().zip(eight) {
-            table[usize::from(symbol)] += 1;
-        }
-    }
-    let mut counts: [u32; 256] =
-        std::array::from_fn(|s| tables.iter().map(|t| u32::from(t[s])).sum());
-    for &symbol in rest {
-        counts[usize::from(symbol)] += 1;
-    }
-    counts
 }

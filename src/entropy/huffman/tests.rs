@@ -64,7 +64,7 @@ fn codes_come_near_the_entropy() {
     let entropy: f64 = symbols
         .chunks(BLOCK_LEN)
         .map(|block| {
-            let counts = count(block);
+            let counts = count::by_table(block);
             let n = block.len() as f64;
             counts
                 .iter()
