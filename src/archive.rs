@@ -9,7 +9,6 @@ mod options;
 mod output;
 mod plan;
 mod restore;
-mod stream;
 mod writer;
 
 pub use compress::{Summary, compress, compress_into, compress_path, compress_stream};
@@ -20,4 +19,3 @@ pub use options::{Options, Progress};
 pub use output::AtomicFile;
 pub use plan::CHUNK_WORDS;
 pub use restore::{Damage, Restored, decompress, decompress_into};
-pub use stream::decompress_stream;

@@ -3,9 +3,7 @@
 mod log2;
 pub mod pack;
 pub mod stream;
-mod varint;
 
 pub use log2::log2_q16;
 pub use pack::{pack, unpack};
-pub use stream::{BitReader, BitWriter};
-pub use varint::{read_varint, write_varint};
+pub use stream::{BitReader, BitWriter, read_varint, write_varint};

@@ -17,7 +17,6 @@ pub use method::Method;
 
 use crate::{
     Error, Result,
-    container::ChunkMeta,
     dtype::{Dtype, Fields},
     simd::Level,
 };
@@ -50,11 +49,6 @@ pub struct ChunkSpec {
 }
 
 impl ChunkSpec {
-    /// The parts of a chunk's metadata that its payload depends on.
-    pub fn of(meta: &ChunkMeta) -> ChunkSpec {
-        ChunkSpec { dtype: meta.dtype, big_endian: meta.big_endian, row_words: meta.row_words }
-    }
-
     /// Words in a row, where a chunk of `n` words is at least two whole rows of at least 16.
     fn rows(&self, n: usize) -> Option<usize> {
         let row = usize::try_from(self.row_words).ok()?;

@@ -147,7 +147,7 @@ pub fn numbered<S>(jobs: usize, set: impl Fn(&mut S, usize)) -> impl FnMut(&mut 
 }
 
 /// Turns a panic into an error: a worker that vanished would leave the others waiting for it.
-fn caught(f: impl FnOnce() -> Result<()>) -> Result<()> {
+fn caught<T>(f: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_or_else(|_| {
         Err(Error::Io {
             context: "internal error in a worker thread".into(),

@@ -3,6 +3,7 @@
 use super::{
     digest::{Digests, file_ends, leaves},
     input::Input,
+    open::spec_of,
     options::Options,
     output::AtomicFile,
     plan::{ChunkPlan, plan},
@@ -185,7 +186,7 @@ impl ChunkCoder {
         self.kind = RecordType::Copy;
         if chunk.copy_of.is_none() {
             self.kind = RecordType::Chunk;
-            let spec = codec::ChunkSpec::of(&meta);
+            let spec = spec_of(&meta);
             let method = options.method;
             let scratch = &mut self.scratch;
             meta.form =

@@ -214,7 +214,7 @@ impl<'a> Archive<'a> {
             Some(all) => &all[stored.offset as usize..][..stored.stored_len as usize],
             None => &buffers.record[..stored.stored_len as usize],
         };
-        let spec = codec::ChunkSpec::of(&stored.meta);
+        let spec = spec_of(&stored.meta);
         let payload = &record[header_len..];
         codec::decode(level, &spec, stored.meta.form, payload, &mut buffers.scratch, out)?;
         if hash64(out) != chunk.meta.digest {
@@ -255,6 +255,15 @@ pub(super) struct Buffers {
     record: Vec<u8>,
     meta: Vec<u8>,
     scratch: Scratch,
+}
+
+/// The parts of a chunk's metadata that its payload depends on.
+pub(super) fn spec_of(meta: &ChunkMeta) -> codec::ChunkSpec {
+    codec::ChunkSpec {
+        dtype: meta.dtype,
+        big_endian: meta.big_endian,
+        row_words: meta.row_words,
+    }
 }
 
 fn first_len(meta: &[u8], payload: &[u8]) -> u64 {

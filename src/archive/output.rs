@@ -113,8 +113,9 @@ impl AtomicDirectory {
         let mut aside = None;
         if path.symlink_metadata().is_ok() {
             refuse_existing(path, self.force)?;
-            let holder = tempfile::Builder::new().prefix(".lmc-").suffix(".old");
-            let holder = holder.tempdir_in(parent_of(path)).map_err(failed)?;
+            let mut builder = tempfile::Builder::new();
+            builder.prefix(".lmc-").suffix(".old");
+            let holder = builder.tempdir_in(parent_of(path)).map_err(failed)?;
             std::fs::rename(path, holder.path().join("old")).map_err(failed)?;
             aside = Some(holder);
         }

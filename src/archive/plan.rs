@@ -11,7 +11,6 @@ use crate::{
     container::Piece,
     dtype::Dtype,
     format::{self, Parsed, Span},
-    source::Source,
 };
 use std::collections::HashMap;
 

@@ -37,7 +37,10 @@ pub fn encode(
             let len = t.len().min(n);
             &mut t[..len]
         });
-        group::split(level, words, &mut split[..word]);
+        match word {
+            1 => split[0].copy_from_slice(words),
+            _ => group::split(level, words, &mut split[..word]),
+        }
     }
     for plane in &planes.tails[..word] {
         plane::encode(level, policy, &plane[..n], 8, &mut planes.coder, out);
@@ -83,6 +86,9 @@ pub fn decode(
         return None;
     }
     let joined = planes.tails.each_ref().map(|t| &t[..t.len().min(n)]);
-    group::join(level, &joined[..word], out);
+    match word {
+        1 => out.copy_from_slice(joined[0]),
+        _ => group::join(level, &joined[..word], out),
+    }
     Some(())
 }

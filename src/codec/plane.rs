@@ -70,7 +70,7 @@ pub struct CoderScratch {
 
 /// log2 of the lanes for a plane of `n` values: 64 lanes cost 128 bytes more than 4.
 pub fn lanes_for(n: usize) -> rans::Lanes {
-    if n >= 32 << 10 { rans::Lanes::Wide } else { rans::Lanes::Narrow }
+    if n >= 32 << 10 { rans::Lanes::SixtyFour } else { rans::Lanes::Four }
 }
 
 /// Appends a coded plane of values below 2^`bits`.
@@ -134,7 +134,10 @@ fn code(
             return (out.len() - start < limit).then_some(HUFFMAN);
         }
         Policy::Coder(RUNS) => {
-            return runs::encode(level, values, limit, out).then_some(RUNS);
+            out.resize(start + limit.max(1) - 1, 0);
+            let len = runs::encode(level, values, &mut out[start..])?;
+            out.truncate(start + len);
+            return Some(RUNS);
         }
         _ => {}
     }
@@ -229,14 +232,14 @@ fn decode_rans(level: Level, data: &[u8], bits: u8, out: &mut [u8]) -> Option<()
     let (&lanes, data) = data.split_first()?;
     let (table, used) = frequency::read(data)?;
     fits(&table, bits).then_some(())?;
-    let mut decoder = rans::Decoder::new(rans::Lanes::from_log2(lanes)?, data.get(used..)?)?;
+    let mut decoder = rans::Decoder::new(rans::Lanes::from_log2(lanes)?, out.len(), data.get(used..)?)?;
     let table = rans::DecodeTable::new(&table);
     (decoder.decode(level, &table, out) && decoder.finish()).then_some(())
 }
 
 /// Whether a table's symbols are below 2^`bits`.
 pub fn fits(table: &Table, bits: u8) -> bool {
-    table.freq.iter().skip(1 << bits).all(|&f| f == 0)
+    table.freq().iter().skip(1 << bits).all(|&f| f == 0)
 }
 
 fn below(values: &[u8], bits: u8) -> bool {
