@@ -8,7 +8,7 @@
 const SUB_TABLES: usize = 8;
 
 /// Adds the number of occurrences of each symbol to `counts`, wrapping at 2³².
-pub fn count(symbols: &[u8], counts: &mut [u32; 256]) {
+pub fn count(_: crate::simd::Level, symbols: &[u8], counts: &mut [u32; 256]) {
     let mut tables = [[0u32; 256]; SUB_TABLES];
     let (eights, rest) = symbols.as_chunks::<8>();
     for eight in eights {
@@ -25,3 +25,5 @@ pub fn count(symbols: &[u8], counts: &mut [u32; 256]) {
         *total = tables.iter().fold(*total, |sum, table| sum.wrapping_add(table[symbol]));
     }
 }
+
+pub fn count_contexts(_: crate::simd::Level, s:&[u8], c:&[u8], t:&mut [[u32;256]]) { for (s,c) in s.iter().zip(c) { t[*c as usize][*s as usize]+=1; } }
