@@ -7,6 +7,7 @@
 mod bytes;
 mod choose;
 mod float;
+mod fused;
 mod integer;
 mod method;
 mod plane;

@@ -160,7 +160,8 @@ fn code(
     (out.len() - start < limit).then_some(RANS)
 }
 
-fn cascade_room(scratch: &mut Vec<u8>, n: usize) -> &mut [u8] {
+/// Scratch for cascades of `n` symbols.
+pub fn cascade_room(scratch: &mut Vec<u8>, n: usize) -> &mut [u8] {
     let len = cascade::scratch_len(n);
     if scratch.len() < len {
         scratch.resize(len, 0);
