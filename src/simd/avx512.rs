@@ -46,14 +46,15 @@ pub(crate) fn store_half(bytes: &mut [u8], v: __m256i) {
     unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), v) }
 }
 
-/// [`store`] past the caches; `bytes` must start at a multiple of 64. [`fence`] ends a series.
+/// [`store`] past the caches; `_mm_sfence` must follow before others look at the bytes.
+///
+/// # Panics
+/// If `bytes` does not start at a multiple of 64.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(crate) fn stream(bytes: &mut [u8], v: __m512i) {
     let bytes = &mut bytes[..64];
-    debug_assert!(bytes.as_ptr().addr().is_multiple_of(64));
-    if bytes.as_ptr().addr().is_multiple_of(64) {
-        // SAFETY: `bytes` is exactly the 64 bytes written and aligned as was just checked.
-        unsafe { _mm512_stream_si512(bytes.as_mut_ptr().cast(), v) }
-    }
+    assert!(bytes.as_ptr().addr().is_multiple_of(64));
+    // SAFETY: `bytes` is exactly the 64 bytes written, aligned as was just checked.
+    unsafe { _mm512_stream_si512(bytes.as_mut_ptr().cast(), v) }
 }
