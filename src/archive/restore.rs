@@ -186,11 +186,7 @@ impl Archive<'_> {
     }
 
     /// Hands the decoded bytes of a worker's chunk to `put`, cut at file boundaries.
-    fn scatter(
-        &self,
-        w: &Worker,
-        put: impl Fn(usize, u64, &[u8]) -> Result<()>,
-    ) -> Result<()> {
+    fn scatter(&self, w: &Worker, put: impl Fn(usize, u64, &[u8]) -> Result<()>) -> Result<()> {
         if w.damage.is_some() {
             return Ok(());
         }
@@ -284,7 +280,9 @@ impl Archive<'_> {
         let damage = self.damage(chunk, String::new());
         let Some(first) = damage.first() else { return e.at(format_args!("chunk {chunk}")) };
         match first.tensors.first() {
-            Some(tensor) => e.at(format_args!("{}: tensor \"{tensor}\": chunk {chunk}", first.file)),
+            Some(tensor) => {
+                e.at(format_args!("{}: tensor \"{tensor}\": chunk {chunk}", first.file))
+            }
             None => e.at(format_args!("{}: chunk {chunk}", first.file)),
         }
     }
@@ -297,17 +295,14 @@ impl Archive<'_> {
             let file = &self.manifest.entries[entry];
             let offset = piece.offset - self.start_of(entry);
             let end = (offset + piece.len).min(file.len);
-            found
-                .entry(entry)
-                .and_modify(|d| d.len = end - d.offset)
-                .or_insert_with(|| Damage {
-                    chunk,
-                    file: file.path.clone(),
-                    offset,
-                    len: end - offset,
-                    tensors: Vec::new(),
-                    reason: reason.clone(),
-                });
+            found.entry(entry).and_modify(|d| d.len = end - d.offset).or_insert_with(|| Damage {
+                chunk,
+                file: file.path.clone(),
+                offset,
+                len: end - offset,
+                tensors: Vec::new(),
+                reason: reason.clone(),
+            });
         }
         for (&entry, damage) in &mut found {
             damage.tensors = self.tensors_in(entry, damage.offset, damage.len, chunk);
