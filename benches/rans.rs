@@ -30,7 +30,7 @@ fn bench(c: &mut Criterion) {
     let symbols = gaussian_symbols();
     let contexts: Vec<u8> = (0..N).map(|i| (i * 7 / 13 % 8) as u8).collect();
     let mut counts = [0; 256];
-    histogram::count(&symbols, &mut counts);
+    histogram::count(Level::SCALAR, &symbols, &mut counts);
     let table = frequency::normalise(&counts).expect("many symbols");
     let (encoder, decoder) = (EncodeTable::new(&table), DecodeTable::new(&table));
     let (encoders, decoders) = (vec![encoder.clone(); 8], vec![decoder.clone(); 8]);
@@ -43,7 +43,13 @@ fn bench(c: &mut Criterion) {
     group.throughput(Throughput::Elements(N as u64));
     group.bench_function("memcpy", |b| b.iter(|| back.copy_from_slice(black_box(&symbols))));
     group.bench_function("count", |b| {
-        b.iter(|| histogram::count(black_box(&symbols), &mut counts));
+        b.iter(|| histogram::count(Level::SCALAR, black_box(&symbols), &mut counts));
+    });
+    group.bench_function("count contexts", |b| {
+        let mut counts = [[0; 256]; 8];
+        b.iter(|| {
+            histogram::count_contexts(Level::SCALAR, black_box(&symbols), &contexts, &mut counts)
+        });
     });
     for level in Level::available() {
         for (lanes, name) in [(Lanes::SixtyFour, "64"), (Lanes::Four, "4")] {
@@ -88,6 +94,16 @@ fn bench(c: &mut Criterion) {
     group.bench_function("normalise", |b| b.iter(|| frequency::normalise(black_box(&counts))));
     group.bench_function("encode table", |b| b.iter(|| EncodeTable::new(black_box(&table))));
     group.bench_function("decode table", |b| b.iter(|| DecodeTable::new(black_box(&table))));
+    let mut bytes = Vec::new();
+    frequency::write(&table, &mut bytes);
+    println!("a table of {} bytes", bytes.len());
+    group.bench_function("write", |b| {
+        b.iter(|| {
+            bytes.clear();
+            frequency::write(black_box(&table), &mut bytes);
+        });
+    });
+    group.bench_function("read", |b| b.iter(|| frequency::read(black_box(&bytes))));
     group.finish();
 }
 
