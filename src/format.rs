@@ -5,6 +5,8 @@
 //! live in [`Tensor`]s, which are views into the spans' bytes. Nothing a file says is executed.
 
 mod fault;
+mod gguf;
+mod npy;
 mod pickle;
 pub mod prefix;
 pub mod safetensors;
@@ -143,6 +145,10 @@ fn detect(head: &[u8]) -> Option<(Format, Parser)> {
         Some((Format::TorchZip, zipped::parse))
     } else if torch::legacy::looks_like(head) {
         Some((Format::TorchLegacy, torch::legacy::parse))
+    } else if gguf::looks_like(head) {
+        Some((Format::Gguf, gguf::parse))
+    } else if npy::looks_like(head) {
+        Some((Format::Npy, npy::parse))
     } else if safetensors::looks_like(head) {
         Some((Format::Safetensors, safetensors::parse))
     } else {

@@ -3,7 +3,7 @@
 use super::{
     Format,
     fault::{Fault, Found, Notes},
-    torch, zip,
+    npy, torch, zip,
 };
 use crate::source::Source;
 
@@ -32,6 +32,12 @@ pub(crate) fn parse(source: &dyn Source) -> Result<Found, Fault> {
             found.notes.extend(&prefix, notes);
             torch::zip::parse(source, &members, &prefix, &mut found)?;
             found.format = if several { Format::Dcp } else { Format::TorchZip };
+        } else if members.iter().any(|m| m.name.ends_with(".npy")) {
+            found.notes.extend(&prefix, notes);
+            npy::parse_zip(source, &members, &prefix, &mut found)?;
+            if !several {
+                found.format = Format::Npz;
+            }
         }
     }
     if found.format == Format::Opaque {
