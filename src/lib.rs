@@ -19,6 +19,8 @@ pub mod dtype;
 pub mod entropy;
 pub mod error;
 pub mod format;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 pub mod shader;
 pub mod simd;
 pub mod source;

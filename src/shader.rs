@@ -212,8 +212,8 @@ shader! {
         per_invocation,
     }
     buffers ["symbols", "contexts", "counts"];
-    histogram(symbols, counts);
-    by_context(symbols, contexts, counts);
+    count(symbols, counts);
+    count_by_context(symbols, contexts, counts);
 }
 
 shader! {

@@ -289,12 +289,12 @@ fn expand(
         return;
     }
     var place = tiles[tile].x + before;
-    let common = vec3(order[params.first], order[params.first + 1u], order[params.first + 2u]);
+    let three = vec3(order[params.first], order[params.first + 1u], order[params.first + 2u]);
     for (var k = 0u; k < 4u; k++) {
         var four = 0u;
         for (var j = 0u; j < 4u; j++) {
             let digit = extractBits(word, 8u * k + 2u * j, 2u);
-            var symbol = common[min(digit, 2u)];
+            var symbol = three[min(digit, 2u)];
             if digit == 3u {
                 symbol = extractBits(below[place / 4u], 8u * (place % 4u), 8u);
                 place++;

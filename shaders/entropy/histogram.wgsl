@@ -20,7 +20,7 @@ var<workgroup> bins: array<atomic<u32>, 256>;
 var<workgroup> context_bins: array<atomic<u32>, 4096>;
 
 @compute @workgroup_size(WG_SIZE)
-fn histogram(
+fn count(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) grid: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
@@ -45,7 +45,7 @@ fn histogram(
 }
 
 @compute @workgroup_size(WG_SIZE)
-fn by_context(
+fn count_by_context(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) grid: vec3<u32>,
     @builtin(local_invocation_index) local: u32,

@@ -12,11 +12,11 @@ struct Params {
 @group(0) @binding(1) var<storage, read_write> unaligned: array<u32>;
 @group(0) @binding(2) var<storage, read_write> aligned: array<u32>;
 
-// The bytes of a word that lie in `from..to`, where both count from the first byte of the word.
-fn mask(from: i32, to: i32) -> u32 {
-    let below_to = select(0xffffffffu >> u32(clamp(8 * (4 - to), 0, 31)), 0u, to <= 0);
-    let below_from = select(0xffffffffu >> u32(clamp(8 * (4 - from), 0, 31)), 0u, from <= 0);
-    return below_to & ~below_from;
+// The bytes of a word that lie in `start..end`, where both count from the first byte of the word.
+fn mask(start: i32, end: i32) -> u32 {
+    let below_end = select(0xffffffffu >> u32(clamp(8 * (4 - end), 0, 31)), 0u, end <= 0);
+    let below_start = select(0xffffffffu >> u32(clamp(8 * (4 - start), 0, 31)), 0u, start <= 0);
+    return below_end & ~below_start;
 }
 
 // Four bytes from byte `shift` of `low` on, where `high` follows `low`.

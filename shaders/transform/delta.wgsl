@@ -30,8 +30,8 @@ fn order(x: vec2<u32>) -> vec2<u32> {
         let flip = select(0u, 0xffffffffu, x.y >> 31u == 1u);
         return x ^ vec2(flip, flip >> 1u);
     }
-    let set = x & vec2(signs());
-    return x ^ (set - (set >> vec2(min(params.word_bits, 32u) - 1u)));
+    let sign = x & vec2(signs());
+    return x ^ (sign - (sign >> vec2(min(params.word_bits, 32u) - 1u)));
 }
 
 // Lane-wise: the sign bits are worked out apart, so that nothing is borrowed across lanes.
