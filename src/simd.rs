@@ -3,6 +3,11 @@
 //! `LMC_SIMD=scalar|avx2|avx512` caps the level of [`Level::best`]: a level that the machine
 //! lacks falls back to the best one below it, unless `LMC_REQUIRE` names it.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+
 use std::sync::OnceLock;
 
 /// An instruction set this CPU can run. Only detection makes one, so holding a `Level`

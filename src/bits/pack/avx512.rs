@@ -9,6 +9,7 @@
 //!
 //! Stores and loads are 64 bytes wide although only `8 · width` belong to the step, so the last
 //! steps go through the scalar code.
+use crate::simd::avx512::{load, store};
 use std::arch::x86_64::*;
 
 /// Steps of 64 values for which 64 bytes are there on the packed side.
@@ -70,20 +71,4 @@ pub(super) fn unpack(width: u8, bytes: &[u8], values: &mut [u8]) {
         store(values, _mm512_and_si512(v, mask));
     }
     super::unpack_scalar(width, &bytes[steps * 8 * w..], &mut values[steps * 64..]);
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load(bytes: &[u8]) -> __m512i {
-    let bytes = &bytes[..64];
-    // SAFETY: `bytes` is exactly the 64 bytes read; the load needs no alignment.
-    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn store(bytes: &mut [u8], v: __m512i) {
-    let bytes = &mut bytes[..64];
-    // SAFETY: `bytes` is exactly the 64 bytes written; the store needs no alignment.
-    unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), v) }
 }
