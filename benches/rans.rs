@@ -74,7 +74,9 @@ fn bench(c: &mut Criterion) {
             group.bench_function(id("decode contexts"), |b| {
                 b.iter(|| {
                     let mut d = Decoder::new(lanes, N, black_box(&out[start..])).expect("valid");
-                    assert!(d.decode_contexts(level, &contexts, &decoders, &mut back) && d.finish());
+                    assert!(
+                        d.decode_contexts(level, &contexts, &decoders, &mut back) && d.finish()
+                    );
                 });
             });
         }

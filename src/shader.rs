@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! binding 0      uniform Params, a struct of u32 fields, the same as the Rust struct here
-//! binding 1 …    storage buffers of u32 words, in the order of [`Shader::bindings`]
+//! binding 1 …    storage buffers of u32 words, read_write, in the order of [`Shader::bindings`]
 //! ```
 //!
 //! Byte strings lie in the words of a buffer in little-endian order. A dispatch is a list of
@@ -222,8 +222,6 @@ shader! {
     CascadeParams {
         /// Number of symbols; of those that reach the level when decoding one.
         n_symbols,
-        /// Levels of digits, 1 to 4.
-        n_levels,
         /// Tiles of 4096 symbols.
         n_tiles,
         /// Decoding: where the level's three symbols begin in `order`.
@@ -236,10 +234,11 @@ shader! {
     buffers [
         "symbols", "counts", "order", "tiles", "totals", "digits", "levels", "raw", "below",
     ];
-    rank(counts, order);
+    sample(symbols, counts);
+    plan(counts, order);
     count(symbols, order, tiles);
     scan(tiles, totals);
-    clear(tiles, totals, levels, raw);
+    clear(order, tiles, totals, levels, raw);
     emit(symbols, order, tiles, digits, levels, raw);
     count_digits(tiles, digits);
     expand(symbols, order, tiles, digits, below);

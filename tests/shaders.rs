@@ -1,7 +1,10 @@
 //! Every WGSL file is registered, valid, and agrees with the Rust side. Needs no GPU.
 
 use lmc_gpu::shader::{SHADERS, Shader};
-use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
+use naga::{
+    AddressSpace, StorageAccess,
+    valid::{Capabilities, ModuleInfo, ValidationFlags, Validator},
+};
 use std::{collections::BTreeSet, path::Path};
 
 fn wgsl_files(dir: &Path, root: &Path, out: &mut BTreeSet<String>) {
@@ -83,6 +86,11 @@ fn bindings_and_their_use_are_those_of_the_rust_side() {
                 n => shader.bindings[n as usize - 1],
             };
             assert_eq!((name, binding.group), (expected, 0), "{}", shader.path);
+            let expected = match binding.binding {
+                0 => AddressSpace::Uniform,
+                _ => AddressSpace::Storage { access: StorageAccess::LOAD | StorageAccess::STORE },
+            };
+            assert_eq!(variable.space, expected, "{} {name}", shader.path);
         }
         assert_eq!(bound.len(), shader.bindings.len() + 1, "{}", shader.path);
         for (i, entry) in shader.entries.iter().enumerate() {

@@ -10,9 +10,9 @@ struct Params {
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> symbols: array<u32>;
+@group(0) @binding(1) var<storage, read_write> symbols: array<u32>;
 // Below 16 each, one byte per symbol.
-@group(0) @binding(2) var<storage, read> contexts: array<u32>;
+@group(0) @binding(2) var<storage, read_write> contexts: array<u32>;
 // 256 counts, or 16 times 256.
 @group(0) @binding(3) var<storage, read_write> counts: array<atomic<u32>>;
 

@@ -11,10 +11,10 @@ struct Params {
 }
 
 @group(0) @binding(0) var<uniform> params: Params;
-@group(0) @binding(1) var<storage, read> words_in: array<u32>;
+@group(0) @binding(1) var<storage, read_write> words_in: array<u32>;
 // A bit per word in each of `word_bits` planes, one plane after another.
 @group(0) @binding(2) var<storage, read_write> planes_out: array<u32>;
-@group(0) @binding(3) var<storage, read> planes_in: array<u32>;
+@group(0) @binding(3) var<storage, read_write> planes_in: array<u32>;
 @group(0) @binding(4) var<storage, read_write> words_out: array<u32>;
 
 // Swaps bit `c` of row `r` with bit `r` of row `c`: ever smaller squares change places.

@@ -28,7 +28,6 @@ pub(super) struct Kernel {
     pipeline: wgpu::ComputePipeline,
     layout: wgpu::BindGroupLayout,
     entry: &'static Entry,
-    shader: &'static Shader,
 }
 
 impl Kernel {
@@ -41,9 +40,14 @@ impl Kernel {
             label: Some(shader.path),
             source: wgpu::ShaderSource::Wgsl(shader.source.into()),
         });
+        let layout = layout(device, shader, entry);
         let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
             label: Some(shader.path),
-            layout: None,
+            layout: Some(&device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
+                label: Some(shader.path),
+                bind_group_layouts: &[Some(&layout)],
+                immediate_size: 0,
+            })),
             module: &module,
             entry_point: Some(entry.name),
             compilation_options: wgpu::PipelineCompilationOptions {
@@ -53,24 +57,43 @@ impl Kernel {
             },
             cache: None,
         });
-        let layout = pipeline.get_bind_group_layout(0);
-        Kernel { pipeline, layout, entry, shader }
+        Kernel { pipeline, layout, entry }
     }
+}
 
-    /// The binding of each storage buffer that the entry uses, in order.
-    fn bindings(&self) -> impl Iterator<Item = u32> {
-        let all = self.shader.bindings;
-        self.entry.uses.iter().filter_map(|name| all.iter().position(|b| b == name)).map(|i| {
-            // Binding 0 is the uniform.
-            i as u32 + 1
-        })
-    }
+/// The binding of each storage buffer that an entry uses, in order.
+fn bindings(shader: &'static Shader, entry: &'static Entry) -> impl Iterator<Item = u32> {
+    // Binding 0 is the uniform.
+    let binding = |name| shader.bindings.iter().position(|b| b == name).map(|i| i as u32 + 1);
+    entry.uses.iter().filter_map(binding)
+}
+
+/// The uniform and the storage buffers that an entry uses.
+fn layout(
+    device: &wgpu::Device,
+    shader: &'static Shader,
+    entry: &'static Entry,
+) -> wgpu::BindGroupLayout {
+    let buffer = |binding, ty| wgpu::BindGroupLayoutEntry {
+        binding,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
+        count: None,
+    };
+    let storage = wgpu::BufferBindingType::Storage { read_only: false };
+    let entries: Vec<_> = std::iter::once(buffer(0, wgpu::BufferBindingType::Uniform))
+        .chain(bindings(shader, entry).map(|binding| buffer(binding, storage)))
+        .collect();
+    device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor {
+        label: Some(shader.path),
+        entries: &entries,
+    })
 }
 
 /// Splits a number of workgroups into two dimensions that a device can run; their product may be
 /// larger, so kernels check their index against the size of their data.
-fn fold(groups: u32) -> (u32, u32) {
-    let y = groups.div_ceil(MAX_GROUPS).max(1);
+fn fold(groups: u32, most: u32) -> (u32, u32) {
+    let y = groups.div_ceil(most).max(1);
     (groups.div_ceil(y), y)
 }
 
@@ -87,6 +110,7 @@ pub struct Recorder<'d> {
     uniforms: &'d wgpu::Buffer,
     encoder: wgpu::CommandEncoder,
     bytes: Vec<u8>,
+    max_groups: u32,
 }
 
 impl<'d> Recorder<'d> {
@@ -102,7 +126,15 @@ impl<'d> Recorder<'d> {
     /// Starts recording. What was submitted with `uniforms` before must be done.
     pub fn new(device: &'d Device, uniforms: &'d wgpu::Buffer) -> Self {
         let encoder = device.wgpu().create_command_encoder(&Default::default());
-        Recorder { device, uniforms, encoder, bytes: Vec::new() }
+        Recorder { device, uniforms, encoder, bytes: Vec::new(), max_groups: MAX_GROUPS }
+    }
+
+    /// Folds grids at this many workgroups rather than at what devices can run: 1 to 65,535.
+    /// The results are the same.
+    #[must_use]
+    pub fn folded_at(mut self, max_groups: u32) -> Self {
+        self.max_groups = max_groups.clamp(1, MAX_GROUPS);
+        self
     }
 
     /// The command encoder, for copies and clears.
@@ -125,6 +157,7 @@ impl<'d> Recorder<'d> {
                 .encoder
                 .begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes }),
             bytes: &mut self.bytes,
+            max_groups: self.max_groups,
         }
     }
 
@@ -147,7 +180,7 @@ impl<'d> Recorder<'d> {
     /// # Errors
     /// [`Error::Device`] where a command was invalid or the device is lost.
     pub fn submit(self) -> Result<wgpu::SubmissionIndex> {
-        let Recorder { device, uniforms, encoder, bytes } = self;
+        let Recorder { device, uniforms, encoder, bytes, .. } = self;
         device.scoped(|| {
             if !bytes.is_empty() {
                 device.queue().write_buffer(uniforms, 0, &bytes);
@@ -164,6 +197,7 @@ pub struct Pass<'r> {
     uniforms: &'r wgpu::Buffer,
     pass: wgpu::ComputePass<'r>,
     bytes: &'r mut Vec<u8>,
+    max_groups: u32,
 }
 
 impl Pass<'_> {
@@ -203,18 +237,20 @@ impl Pass<'_> {
                 size: params_len.try_into().ok(),
             }),
         };
-        let storage = kernel.bindings().zip(buffers).map(|(binding, buffer)| {
+        let storage = bindings(P::SHADER, kernel.entry).zip(buffers).map(|(binding, buffer)| {
             wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() }
         });
         let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
-        let group = self.device.wgpu().create_bind_group(&wgpu::BindGroupDescriptor {
-            label: None,
-            layout: &kernel.layout,
-            entries: &entries,
-        });
+        let group = self.device.scoped(|| {
+            Ok(self.device.wgpu().create_bind_group(&wgpu::BindGroupDescriptor {
+                label: Some(P::SHADER.path),
+                layout: &kernel.layout,
+                entries: &entries,
+            }))
+        })?;
         self.pass.set_pipeline(&kernel.pipeline);
         self.pass.set_bind_group(0, &group, &[]);
-        let (x, y) = fold(groups);
+        let (x, y) = fold(groups, self.max_groups);
         self.pass.dispatch_workgroups(x, y, 1);
         Ok(())
     }
@@ -227,7 +263,7 @@ mod tests {
     #[test]
     fn a_folded_grid_holds_all_groups_in_dimensions_that_devices_can_run() {
         for groups in [0, 1, 65_535, 65_536, 65_537, 131_070, 131_071, 5_000_011] {
-            let (x, y) = fold(groups);
+            let (x, y) = fold(groups, MAX_GROUPS);
             assert!(x <= MAX_GROUPS && y <= MAX_GROUPS && y > 0);
             let all = u64::from(x) * u64::from(y);
             assert!((u64::from(groups)..u64::from(groups) + u64::from(y)).contains(&all));
