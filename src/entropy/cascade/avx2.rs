@@ -66,6 +66,7 @@ fn encode_32(common: [__m256i; 3], symbols: __m256i, escapes: &mut [u8]) -> ([u8
     let escaped = low & high;
     let digits = _pdep_u64(low.into(), EVEN) | _pdep_u64(high.into(), !EVEN);
 
+    // At most 24 come before the last eight, so that `% 32` changes nothing and saves checks.
     let escapes = &mut escapes[..PAD];
     let mut n = 0;
     let eights = [
@@ -74,10 +75,10 @@ fn encode_32(common: [__m256i; 3], symbols: __m256i, escapes: &mut [u8]) -> ([u8
         _mm256_extract_epi64::<2>(symbols),
         _mm256_extract_epi64::<3>(symbols),
     ];
-    for (i, eight) in eights.into_iter().enumerate() {
-        let mask = escaped >> (8 * i) & 0xFF;
+    for (eight, mask) in eights.into_iter().zip(escaped.to_le_bytes()) {
         let bytes = _pdep_u64(mask.into(), ONES) * 0xFF;
-        escapes[n..n + 8].copy_from_slice(&_pext_u64(eight as u64, bytes).to_le_bytes());
+        let closed = _pext_u64(eight as u64, bytes);
+        escapes[n % 32..][..8].copy_from_slice(&closed.to_le_bytes());
         n += mask.count_ones() as usize;
     }
     (digits.to_le_bytes(), n)
@@ -204,24 +205,21 @@ fn decode_32(table: __m256i, digits: &[u8; 8], escapes: &[u8; PAD]) -> (__m256i,
     let symbols = _mm256_shuffle_epi8(table, index);
     let mask = _mm256_movemask_epi8(_mm256_cmpeq_epi8(index, mine)) as u32;
 
+    // At most 24 come before the last eight, so that `% 32` changes nothing and saves checks.
     let masks = mask.to_le_bytes();
     let mut n = 0;
-    let [a, b, c, d] = masks.map(|mask| {
+    let from = masks.map(|mask| {
         let mut eight = [0; 8];
-        eight.copy_from_slice(&escapes[n..n + 8]);
+        eight.copy_from_slice(&escapes[n % 32..][..8]);
         n += mask.count_ones() as usize;
         i64::from_le_bytes(eight)
     });
     let places = masks.map(|mask| i64::from_le_bytes(EXPAND[usize::from(mask)]));
     // The upper eight of each lane are shuffled out of its upper eight.
-    let upper = 0x0808_0808_0808_0808;
-    let expand = |from: [i64; 2], places: [i64; 2]| {
-        let places = _mm_set_epi64x(places[1] | upper, places[0]);
-        _mm_shuffle_epi8(_mm_set_epi64x(from[1], from[0]), places)
-    };
-    let lo = expand([a, b], [places[0], places[1]]);
-    let hi = expand([c, d], [places[2], places[3]]);
-    (_mm256_or_si256(symbols, _mm256_set_m128i(hi, lo)), n)
+    let upper = _mm256_setr_epi64x(0, 0x0808_0808_0808_0808, 0, 0x0808_0808_0808_0808);
+    let [from, places] = [from, places].map(|[a, b, c, d]| _mm256_setr_epi64x(a, b, c, d));
+    let expanded = _mm256_shuffle_epi8(from, _mm256_or_si256(places, upper));
+    (_mm256_or_si256(symbols, expanded), n)
 }
 
 /// For each mask of eight places, which of the escapes stands at each: the count of set bits
