@@ -21,7 +21,12 @@ pub mod dtype;
 pub mod entropy;
 pub mod error;
 pub mod format;
+<<<<<<< HEAD
 pub mod pipeline;
+=======
+#[cfg(feature = "gpu")]
+pub mod gpu;
+>>>>>>> gpu
 pub mod shader;
 pub mod simd;
 pub mod source;
