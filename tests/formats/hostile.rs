@@ -1,0 +1,92 @@
+//! Random files and random mutations of valid ones: always a tiling, never a panic.
+
+use proptest::prelude::*;
+
+use crate::{check, safetensors};
+
+/// One valid file of each kind.
+fn valid_files() -> Vec<Vec<u8>> {
+    vec![safetensors::file(
+        r#"{"b":{"dtype":"F32","shape":[2,3],"data_offsets":[2,26]},
+            "a":{"dtype":"BF16","shape":[],"data_offsets":[0,2]}}"#,
+        26,
+    )]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn random_bytes_are_tiled(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+        check(&bytes);
+    }
+
+    #[test]
+    fn random_bytes_behind_a_magic_are_tiled(
+        which in 0usize..8,
+        bytes in proptest::collection::vec(any::<u8>(), 0..600),
+    ) {
+        let magics = magics();
+        let mut file = magics[which % magics.len()].clone();
+        file.extend(bytes);
+        check(&file);
+    }
+
+    #[test]
+    fn mutated_files_are_tiled(
+        which in 0usize..64,
+        edits in proptest::collection::vec((any::<u32>(), any::<u8>(), 0u8..6), 1..6),
+    ) {
+        let files = valid_files();
+        let mut file = files[which % files.len()].clone();
+        for (at, value, kind) in edits {
+            let at = at as usize % (file.len() + 1);
+            mutate(&mut file, at, value, kind);
+        }
+        check(&file);
+    }
+}
+
+fn mutate(file: &mut Vec<u8>, at: usize, value: u8, kind: u8) {
+    match kind {
+        0 => file.truncate(at),
+        1 => file.insert(at, value),
+        2 if at < file.len() => drop(file.remove(at)),
+        3 if at < file.len() => file[at] ^= 1 << (value % 8),
+        4 => {
+            let tail = file[at..].to_vec();
+            file.extend(tail);
+        }
+        _ if at < file.len() => file[at] = value,
+        _ => {}
+    }
+}
+
+/// Beginnings that lead into each parser.
+fn magics() -> Vec<Vec<u8>> {
+    vec![
+        b"GGUF\x03\0\0\0".to_vec(),
+        b"\x93NUMPY\x01\0".to_vec(),
+        b"PK\x03\x04".to_vec(),
+        b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.".to_vec(),
+        b"\x40\0\0\0\0\0\0\0{\"".to_vec(),
+    ]
+}
+
+#[test]
+fn every_truncation_and_every_flipped_bit_of_a_valid_file_is_tiled() {
+    for file in valid_files() {
+        let step = (file.len() / 2000).max(1);
+        for n in (0..file.len()).step_by(step) {
+            check(&file[..n]);
+        }
+        let mut flipped = file.clone();
+        for at in (0..file.len()).step_by(step) {
+            for bit in [0, 3, 7] {
+                flipped[at] ^= 1 << bit;
+                check(&flipped);
+                flipped[at] ^= 1 << bit;
+            }
+        }
+    }
+}
