@@ -1,1 +1,2 @@
-//! bits
+//! Values of fewer bits than a byte.
+pub mod pack;

@@ -78,11 +78,40 @@ impl Level {
         }
     }
 
+    /// Runs `f` as compiled for this level: for loops that the compiler vectorises by itself.
+    /// Pass a closure that calls `#[inline(always)]` code, or the features do not reach it.
+    #[inline]
+    pub(crate) fn run<R>(self, f: impl FnOnce() -> R) -> R {
+        match self.0 {
+            Isa::Scalar => f(),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+            Isa::Avx2 => unsafe { run_avx2(f) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+            Isa::Avx512 => unsafe { run_avx512(f) },
+        }
+    }
+
     #[inline]
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(crate) fn isa(self) -> Isa {
         self.0
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn run_avx2<R>(f: impl FnOnce() -> R) -> R {
+    f()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
+)]
+fn run_avx512<R>(f: impl FnOnce() -> R) -> R {
+    f()
 }
 
 impl std::fmt::Debug for Level {
