@@ -13,6 +13,7 @@
 //! 0 error dtype bits source simd shader
 //! ```
 
+pub mod bench;
 pub mod bits;
 pub mod codec;
 pub mod dtype;

@@ -142,6 +142,11 @@ pub fn decode(method: Method, dtype: Dtype, payload: &[u8], out: &mut [u8]) -> R
     }
 }
 
+/// Bytes of the words that are taken apart into byte groups; 1 where there is nothing to group.
+pub fn group_len(dtype: Dtype) -> usize {
+    Layout::of(dtype).word_len
+}
+
 /// The fields of a word, from the top: one sign bit, `exponent_bits`, `mantissa_bits`.
 /// Integers and bytes have no sign and no exponent.
 struct Layout {
