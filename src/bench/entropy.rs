@@ -125,13 +125,12 @@ mod tests {
             (state >> 16) as usize
         };
         let pairs: Vec<(usize, usize)> =
-            (0..50_000).map(|_| (next() % 500, next() % 128)).collect();
+            (0..50_000).map(|_| (next() % 100, next() % 128)).collect();
         let bits = conditional_bits(128, pairs.iter().copied());
         let raw = 7.0 * pairs.len() as f64;
-        assert!(bits.plug_in < 0.92 * raw, "the bias that is to be seen through");
+        assert!(bits.plug_in < 0.98 * raw, "the bias that is to be seen through");
         assert!(bits.with_tables >= raw);
-        // Estimates are not exact at 100 samples for 128 symbols, but most of the bias is gone.
-        assert!((raw - bits.miller_madow).abs() < 0.4 * (raw - bits.plug_in));
+        assert!((raw - bits.miller_madow).abs() < 0.3 * (raw - bits.plug_in));
     }
 
     #[test]
