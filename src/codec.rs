@@ -1,4 +1,5 @@
 //! Chunk ↔ payload: which planes a chunk is split into and how each is coded.
+<<<<<<< HEAD
 //!
 //! A chunk is coded in one of several [`form`]s; `docs/FORMAT.md` names their bytes. What is
 //! decided here is decided from the chunk's bytes alone, in integers, so that a chunk has the
@@ -191,3 +192,7 @@ fn swap_words(bytes: &mut [u8], word: usize) {
         w.reverse();
     }
 }
+=======
+
+pub mod study;
+>>>>>>> bench

@@ -13,7 +13,11 @@
 //! 0 error dtype bits source simd shader
 //! ```
 
+<<<<<<< HEAD
 pub mod archive;
+=======
+pub mod bench;
+>>>>>>> bench
 pub mod bits;
 pub mod codec;
 pub mod container;
