@@ -13,11 +13,8 @@
 //! 0 error dtype bits source simd shader
 //! ```
 
-<<<<<<< HEAD
 pub mod archive;
-=======
 pub mod bench;
->>>>>>> bench
 pub mod bits;
 pub mod codec;
 pub mod container;
@@ -25,12 +22,9 @@ pub mod dtype;
 pub mod entropy;
 pub mod error;
 pub mod format;
-<<<<<<< HEAD
 pub mod pipeline;
-=======
 #[cfg(feature = "gpu")]
 pub mod gpu;
->>>>>>> gpu
 pub mod shader;
 pub mod simd;
 pub mod source;

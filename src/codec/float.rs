@@ -87,7 +87,7 @@ pub fn encode(
     let n = words.len() / usize::from(float.bits / 8);
     let stats = split::stats(level, float.bits, 0, words);
     let mut heads = std::mem::take(&mut planes.heads);
-    sample_heads(float, words, &mut heads);
+    sample_heads(float, words, method == Method::Max, &mut heads);
     let range = k_range(method, float);
     let (fields, cost) =
         choose_split(float, &heads, n, stats.sign(), range.clone(), &mut planes.counts);
