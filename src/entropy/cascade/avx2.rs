@@ -59,29 +59,34 @@ pub(super) fn encode_bf16(
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 fn encode_32(common: [__m256i; 3], symbols: __m256i, escapes: &mut [u8]) -> ([u8; 8], usize) {
     const EVEN: u64 = 0x5555_5555_5555_5555;
-    const ONES: u64 = 0x0101_0101_0101_0101;
     let [is_0, is_1, is_2] = common.map(|c| _mm256_cmpeq_epi8(symbols, c));
+    let is_0_or_1 = _mm256_or_si256(is_0, is_1);
     let low = !_mm256_movemask_epi8(_mm256_or_si256(is_0, is_2)) as u32;
-    let high = !_mm256_movemask_epi8(_mm256_or_si256(is_0, is_1)) as u32;
-    let escaped = low & high;
+    let high = !_mm256_movemask_epi8(is_0_or_1) as u32;
     let digits = _pdep_u64(low.into(), EVEN) | _pdep_u64(high.into(), !EVEN);
 
+    let common = _mm256_or_si256(is_0_or_1, is_2);
+    let escaped = _mm256_andnot_si256(common, _mm256_set1_epi8(-1));
     // At most 24 come before the last eight, so that `% 32` changes nothing and saves checks.
     let escapes = &mut escapes[..PAD];
     let mut n = 0;
-    let eights = [
-        _mm256_extract_epi64::<0>(symbols),
-        _mm256_extract_epi64::<1>(symbols),
-        _mm256_extract_epi64::<2>(symbols),
-        _mm256_extract_epi64::<3>(symbols),
-    ];
-    for (eight, mask) in eights.into_iter().zip(escaped.to_le_bytes()) {
-        let bytes = _pdep_u64(mask.into(), ONES) * 0xFF;
-        let closed = _pext_u64(eight as u64, bytes);
+    for (eight, escaped) in quarters(symbols).into_iter().zip(quarters(escaped)) {
+        let closed = _pext_u64(eight, escaped);
         escapes[n % 32..][..8].copy_from_slice(&closed.to_le_bytes());
-        n += mask.count_ones() as usize;
+        n += escaped.count_ones() as usize / 8;
     }
     (digits.to_le_bytes(), n)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn quarters(v: __m256i) -> [u64; 4] {
+    [
+        _mm256_extract_epi64::<0>(v) as u64,
+        _mm256_extract_epi64::<1>(v) as u64,
+        _mm256_extract_epi64::<2>(v) as u64,
+        _mm256_extract_epi64::<3>(v) as u64,
+    ]
 }
 
 /// Exponents, and signs and mantissas, of 32 bf16 words.
