@@ -14,7 +14,7 @@ fn words(len: usize, seed: u64) -> Vec<u8> {
     while bytes.len() < len {
         x = x.wrapping_mul(0xD134_2543_DE82_EF95).wrapping_add(1);
         let y = x >> 8 ^ x << 40;
-        let exponent = 0x3C00_0000_0000_0000 + (y.leading_zeros() as u64 * 11 << 55);
+        let exponent = 0x3C00_0000_0000_0000 + ((u64::from(y.leading_zeros()) * 11) << 55);
         let word = match x >> 60 {
             0 => 0,
             1 => 1 << 63,
