@@ -23,7 +23,7 @@ fn steps(width: usize, packed: usize, values: usize) -> usize {
 pub(super) fn pack(width: u8, values: &[u8], out: &mut [u8]) {
     let w = usize::from(width);
     let steps = steps(w, out.len(), values.len());
-    let mask = _mm512_set1_epi8((1 << w) - 1);
+    let mask = _mm512_set1_epi8((0xFF_u8 >> (8 - w)) as i8);
     // Multipliers: (1, 2^w) for the bytes of a pair, (1, 2^2w) for the pairs of a quad. The first
     // is the unsigned operand of `vpmaddubsw`, because 2^7 is no positive signed byte.
     let pairs = _mm512_set1_epi16((1 << (8 + w)) + 1);
@@ -54,7 +54,7 @@ pub(super) fn pack(width: u8, values: &[u8], out: &mut [u8]) {
 pub(super) fn unpack(width: u8, bytes: &[u8], values: &mut [u8]) {
     let w = usize::from(width);
     let steps = steps(w, bytes.len(), values.len());
-    let mask = _mm512_set1_epi8((1 << w) - 1);
+    let mask = _mm512_set1_epi8((0xFF_u8 >> (8 - w)) as i8);
     let (spread, shifts) = {
         let (mut index, mut shifts) = ([0u8; 64], [0u8; 64]);
         for i in 0..64 {

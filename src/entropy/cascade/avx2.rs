@@ -3,11 +3,11 @@
 //! ```text
 //! encode   comparisons give the two bits of all digits as masks; `pdep` interleaves them; `pext`
 //!          closes up the escapes of eight symbols at a time
-//! decode   bytes of four digits are spread and looked up in the register; escapes come in eight
-//!          at a time by a shuffle that a table has for each of the 256 masks
+//! decode   bytes of four digits are spread and looked up in the register; counts of the escapes
+//!          before each place make the shuffle that brings them there, 16 places at a time
 //! ```
 use super::{PAD, scalar};
-use crate::simd::avx2::{load, store, stream};
+use crate::simd::avx2::{load, load_half, store, stream};
 use std::arch::x86_64::*;
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -59,29 +59,34 @@ pub(super) fn encode_bf16(
 #[target_feature(enable = "avx2,bmi2,popcnt")]
 fn encode_32(common: [__m256i; 3], symbols: __m256i, escapes: &mut [u8]) -> ([u8; 8], usize) {
     const EVEN: u64 = 0x5555_5555_5555_5555;
-    const ONES: u64 = 0x0101_0101_0101_0101;
     let [is_0, is_1, is_2] = common.map(|c| _mm256_cmpeq_epi8(symbols, c));
+    let is_0_or_1 = _mm256_or_si256(is_0, is_1);
     let low = !_mm256_movemask_epi8(_mm256_or_si256(is_0, is_2)) as u32;
-    let high = !_mm256_movemask_epi8(_mm256_or_si256(is_0, is_1)) as u32;
-    let escaped = low & high;
+    let high = !_mm256_movemask_epi8(is_0_or_1) as u32;
     let digits = _pdep_u64(low.into(), EVEN) | _pdep_u64(high.into(), !EVEN);
 
+    let common = _mm256_or_si256(is_0_or_1, is_2);
+    let escaped = _mm256_andnot_si256(common, _mm256_set1_epi8(-1));
     // At most 24 come before the last eight, so that `% 32` changes nothing and saves checks.
     let escapes = &mut escapes[..PAD];
     let mut n = 0;
-    let eights = [
-        _mm256_extract_epi64::<0>(symbols),
-        _mm256_extract_epi64::<1>(symbols),
-        _mm256_extract_epi64::<2>(symbols),
-        _mm256_extract_epi64::<3>(symbols),
-    ];
-    for (eight, mask) in eights.into_iter().zip(escaped.to_le_bytes()) {
-        let bytes = _pdep_u64(mask.into(), ONES) * 0xFF;
-        let closed = _pext_u64(eight as u64, bytes);
+    for (eight, escaped) in quarters(symbols).into_iter().zip(quarters(escaped)) {
+        let closed = _pext_u64(eight, escaped);
         escapes[n % 32..][..8].copy_from_slice(&closed.to_le_bytes());
-        n += mask.count_ones() as usize;
+        n += escaped.count_ones() as usize / 8;
     }
     (digits.to_le_bytes(), n)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn quarters(v: __m256i) -> [u64; 4] {
+    [
+        _mm256_extract_epi64::<0>(v) as u64,
+        _mm256_extract_epi64::<1>(v) as u64,
+        _mm256_extract_epi64::<2>(v) as u64,
+        _mm256_extract_epi64::<3>(v) as u64,
+    ]
 }
 
 /// Exponents, and signs and mantissas, of 32 bf16 words.
@@ -203,43 +208,28 @@ fn decode_32(table: __m256i, digits: &[u8; 8], escapes: &[u8; PAD]) -> (__m256i,
     let mine = _mm256_set1_epi32(0x0C03_0C03);
     let index = _mm256_and_si256(v, mine);
     let symbols = _mm256_shuffle_epi8(table, index);
-    let mask = _mm256_movemask_epi8(_mm256_cmpeq_epi8(index, mine)) as u32;
+    let escaped = _mm256_cmpeq_epi8(index, mine);
 
-    // At most 24 come before the last eight, so that `% 32` changes nothing and saves checks.
-    let masks = mask.to_le_bytes();
-    let mut n = 0;
-    let from = masks.map(|mask| {
-        let mut eight = [0; 8];
-        eight.copy_from_slice(&escapes[n % 32..][..8]);
-        n += mask.count_ones() as usize;
-        i64::from_le_bytes(eight)
-    });
-    let places = masks.map(|mask| i64::from_le_bytes(EXPAND[usize::from(mask)]));
-    // The upper eight of each lane are shuffled out of its upper eight.
-    let upper = _mm256_setr_epi64x(0, 0x0808_0808_0808_0808, 0, 0x0808_0808_0808_0808);
-    let [from, places] = [from, places].map(|[a, b, c, d]| _mm256_setr_epi64x(a, b, c, d));
-    let expanded = _mm256_shuffle_epi8(from, _mm256_or_si256(places, upper));
-    (_mm256_or_si256(symbols, expanded), n)
+    // The negative count of escapes up to each place of a lane: within eight places by shifts,
+    // then the count of the lower eight is added to the upper eight.
+    let count = _mm256_add_epi8(escaped, _mm256_slli_epi64::<8>(escaped));
+    let count = _mm256_add_epi8(count, _mm256_slli_epi64::<16>(count));
+    let count = _mm256_add_epi8(count, _mm256_slli_epi64::<32>(count));
+    let lower = _mm256_set_epi64x(SEVENTH, ZERO, SEVENTH, ZERO);
+    let count = _mm256_add_epi8(count, _mm256_shuffle_epi8(count, lower));
+    // Place k of the escapes is −(k + 1) inverted; places of no escape get a set top bit.
+    let places = _mm256_xor_si256(_mm256_and_si256(count, escaped), _mm256_set1_epi8(-1));
+
+    let mask = _mm256_movemask_epi8(escaped) as u32;
+    let n_first = (mask as u16).count_ones() as usize;
+    let from = _mm256_set_m128i(load_half(&escapes[n_first..]), load_half(escapes));
+    let expanded = _mm256_shuffle_epi8(from, places);
+    (_mm256_or_si256(symbols, expanded), mask.count_ones() as usize)
 }
 
-/// For each mask of eight places, which of the escapes stands at each: the count of set bits
-/// below; 0x80, a zero, where there is none.
-static EXPAND: [[u8; 8]; 256] = {
-    let mut table = [[0x80; 8]; 256];
-    let mut mask = 0;
-    while mask < 256 {
-        let (mut place, mut n) = (0, 0);
-        while place < 8 {
-            if mask >> place & 1 == 1 {
-                table[mask][place] = n;
-                n += 1;
-            }
-            place += 1;
-        }
-        mask += 1;
-    }
-    table
-};
+/// Indices of a shuffle: eight times byte 7, and eight zeros.
+const SEVENTH: i64 = 0x0707_0707_0707_0707;
+const ZERO: i64 = 0x8080_8080_8080_8080_u64 as i64;
 
 /// Inverse of [`split`].
 #[inline]

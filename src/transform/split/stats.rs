@@ -41,7 +41,7 @@ impl Stats {
 /// # Panics
 /// If `bytes` is not whole words.
 pub fn stats(level: Level, word_bits: u8, rest_bits: u8, bytes: &[u8]) -> Stats {
-    assert!(bytes.len() % usize::from(word_bits / 8) == 0);
+    assert!(bytes.len().is_multiple_of(usize::from(word_bits / 8)));
     match word_bits {
         8 => level.run(of8, (bytes, rest_bits)),
         16 => level.run(of16, (bytes, rest_bits)),
