@@ -21,8 +21,8 @@ mod memo;
 mod opcode;
 pub(crate) mod value;
 
-pub(crate) use machine::{Pickle, load};
-pub(crate) use value::{Id, Value};
+pub(crate) use machine::load;
+pub(crate) use value::{Id, Pickle, Value};
 
 /// The most values of one pickle.
 const MAX_VALUES: usize = 8 << 20;

@@ -6,6 +6,7 @@ mod npy;
 mod pickle;
 mod safetensors;
 mod torch;
+mod torch_hostile;
 mod zip;
 
 use lmc_gpu::format::{Format, Parsed, Tensor, parse};

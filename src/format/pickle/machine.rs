@@ -4,59 +4,8 @@ use super::{
     Id, MAX_VALUES, PickleFault, Value,
     memo::Memo,
     opcode as op,
-    value::{Items, Text},
+    value::{Items, Pickle, Text},
 };
-
-/// The values of one pickle.
-pub(crate) struct Pickle<'a> {
-    bytes: &'a [u8],
-    values: Vec<Value>,
-    /// What the pickle stands for.
-    pub(crate) root: Id,
-    /// Its length, up to and with `STOP`.
-    pub(crate) len: usize,
-}
-
-impl<'a> Pickle<'a> {
-    /// The value of this number.
-    pub(crate) fn get(&self, id: Id) -> &Value {
-        &self.values[id.index()]
-    }
-
-    /// How many values there are.
-    pub(crate) fn n_values(&self) -> usize {
-        self.values.len()
-    }
-
-    /// The bytes of a string.
-    pub(crate) fn text(&self, text: Text) -> &'a [u8] {
-        &self.bytes[text.range()]
-    }
-
-    /// A string value's bytes.
-    pub(crate) fn str(&self, id: Id) -> Option<&'a [u8]> {
-        match self.get(id) {
-            Value::Str(text) => Some(self.text(*text)),
-            _ => None,
-        }
-    }
-
-    /// The elements of a tuple or list.
-    pub(crate) fn sequence(&self, id: Id) -> Option<&[Id]> {
-        match self.get(id) {
-            Value::Tuple(ids) | Value::List(ids) => Some(ids),
-            _ => None,
-        }
-    }
-
-    /// An integer value.
-    pub(crate) fn int(&self, id: Id) -> Option<i64> {
-        match self.get(id) {
-            Value::Int(n) => Some(*n),
-            _ => None,
-        }
-    }
-}
 
 /// Reads the pickle at the front of `bytes`.
 pub(crate) fn load(bytes: &[u8]) -> Result<Pickle<'_>, PickleFault> {

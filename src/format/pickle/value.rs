@@ -79,3 +79,63 @@ pub(crate) struct Items {
     /// Elements.
     pub(crate) elements: Vec<Id>,
 }
+
+/// The values of one pickle.
+pub(crate) struct Pickle<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) values: Vec<Value>,
+    /// What the pickle stands for.
+    pub(crate) root: Id,
+    /// Its length, up to and with `STOP`.
+    pub(crate) len: usize,
+}
+
+impl<'a> Pickle<'a> {
+    /// The value of this number.
+    pub(crate) fn get(&self, id: Id) -> &Value {
+        &self.values[id.index()]
+    }
+
+    /// How many values there are.
+    pub(crate) fn n_values(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The bytes of a string.
+    pub(crate) fn text(&self, text: Text) -> &'a [u8] {
+        &self.bytes[text.range()]
+    }
+
+    /// A string value's bytes.
+    pub(crate) fn str(&self, id: Id) -> Option<&'a [u8]> {
+        match self.get(id) {
+            Value::Str(text) => Some(self.text(*text)),
+            _ => None,
+        }
+    }
+
+    /// The elements of a tuple or list.
+    pub(crate) fn sequence(&self, id: Id) -> Option<&[Id]> {
+        match self.get(id) {
+            Value::Tuple(ids) | Value::List(ids) => Some(ids),
+            _ => None,
+        }
+    }
+
+    /// Keys and values, in turns, of a dict or of something like one.
+    pub(crate) fn pairs(&self, id: Id) -> Option<&[Id]> {
+        match self.get(id) {
+            Value::Dict(pairs) => Some(pairs),
+            Value::Call { items: Some(items), .. } => Some(&items.pairs),
+            _ => None,
+        }
+    }
+
+    /// An integer value.
+    pub(crate) fn int(&self, id: Id) -> Option<i64> {
+        match self.get(id) {
+            Value::Int(n) => Some(*n),
+            _ => None,
+        }
+    }
+}

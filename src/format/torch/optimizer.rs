@@ -28,8 +28,8 @@ pub(crate) struct Group {
     pub(crate) steps: Vec<Option<Number>>,
 }
 
-/// Reads the groups of the dicts found to hold `param_groups`, with their paths. Lists may be
-/// shared, so the work is counted and stops at a multiple of the pickle's size.
+/// Reads the groups of the dicts found to hold `param_groups`, with their paths. Where the state has no
+/// step, some trainers keep it in the group. Lists may be shared, so the work is counted and stops at a multiple of the pickle's size.
 pub(super) fn read(walk: &mut Walk<'_, '_>, optimizers: &[(Id, u32)]) {
     let mut budget = 4 * walk.pickle.len + 4096;
     for (id, path) in optimizers {
@@ -44,13 +44,13 @@ pub(super) fn read(walk: &mut Walk<'_, '_>, optimizers: &[(Id, u32)]) {
 /// `None` where the budget is used up.
 fn read_one(walk: &mut Walk<'_, '_>, id: Id, path: &str, budget: &mut usize) -> Option<()> {
     let pickle = walk.pickle;
-    let Value::Dict(pairs) = pickle.get(id) else { return Some(()) };
+    let Some(pairs) = pickle.pairs(id) else { return Some(()) };
     spend(budget, pairs.len())?;
     let mut steps = HashMap::new();
-    if let Some(Value::Dict(state)) = find(walk, pairs, "state").map(|s| pickle.get(s)) {
+    if let Some(state) = find(walk, pairs, "state").and_then(|s| pickle.pairs(s)) {
         spend(budget, state.len())?;
         for pair in state.chunks_exact(2) {
-            let Value::Dict(entry) = pickle.get(pair[1]) else { continue };
+            let Some(entry) = pickle.pairs(pair[1]) else { continue };
             spend(budget, entry.len())?;
             if let Some(step) = find(walk, entry, "step") {
                 let key = walk.key_text(pair[0]);
@@ -61,7 +61,7 @@ fn read_one(walk: &mut Walk<'_, '_>, id: Id, path: &str, budget: &mut usize) -> 
     }
     let groups = find(walk, pairs, "param_groups").and_then(|g| pickle.sequence(g));
     for group in groups.unwrap_or_default() {
-        let Value::Dict(settings) = pickle.get(*group) else { continue };
+        let Some(settings) = pickle.pairs(*group) else { continue };
         spend(budget, settings.len() + path.len() / 8)?;
         let number = |key: &str| find(walk, settings, key).and_then(|id| number(walk, id));
         let known = |key: &str| match number(key) {
@@ -85,7 +85,10 @@ fn read_one(walk: &mut Walk<'_, '_>, id: Id, path: &str, budget: &mut usize) -> 
         }
         let steps = params
             .iter()
-            .map(|p| steps.get(&p.key).and_then(|id| self::number(walk, *id)))
+            .map(|p| match steps.get(&p.key) {
+                Some(id) => self::number(walk, *id),
+                None => number("step"),
+            })
             .collect();
         let lr = number("lr");
         let group = ParamGroup {

@@ -88,11 +88,7 @@ impl<'a> Walk<'_, 'a> {
                 self.follow_elements(ids, path);
             }
             Value::Dict(pairs) if self.enter(id, path) => {
-                let is_groups = |k: &[Id]| pickle.str(k[0]) == Some(b"param_groups");
-                if pairs.chunks_exact(2).any(is_groups) {
-                    optimizers.push((id, path));
-                }
-                self.follow_pairs(pairs, path);
+                self.follow_dict(id, pairs, path, optimizers);
             }
             Value::Call { func, args, state, items } => {
                 let function = global(pickle, pickle.get(*func));
@@ -106,7 +102,7 @@ impl<'a> Walk<'_, 'a> {
                     }
                     if let Some(items) = items {
                         self.follow_elements(&items.elements, path);
-                        self.follow_pairs(&items.pairs, path);
+                        self.follow_dict(id, &items.pairs, path, optimizers);
                     }
                     self.follow_call(id, function, *args, path);
                 }
@@ -174,6 +170,14 @@ impl<'a> Walk<'_, 'a> {
         for (i, id) in ids.iter().enumerate().rev() {
             self.follow(*id, path, Key::Index(i));
         }
+    }
+
+    fn follow_dict(&mut self, id: Id, pairs: &[Id], path: u32, optimizers: &mut Vec<(Id, u32)>) {
+        let is_groups = |k: &[Id]| self.pickle.str(k[0]) == Some(b"param_groups");
+        if pairs.chunks_exact(2).any(is_groups) {
+            optimizers.push((id, path));
+        }
+        self.follow_pairs(pairs, path);
     }
 
     fn follow_pairs(&mut self, pairs: &[Id], path: u32) {
