@@ -6,6 +6,10 @@
 
 #[path = "gpu/cascade.rs"]
 mod cascade;
+#[path = "gpu/codec.rs"]
+mod codec;
+#[path = "gpu/faults.rs"]
+mod faults;
 #[path = "gpu/kernels.rs"]
 mod kernels;
 
