@@ -16,10 +16,14 @@
 //! Nothing here panics on a lost device, waits for ever, or keeps memory after it is dropped.
 
 mod buffer;
+mod codec;
 mod device;
 mod kernel;
 
 pub use buffer::Region;
+pub use codec::{
+    Chunk, Decoder, Encoder, Plan, Planes, Predictor, Snapshot, Stats, Symbols, Tensor, Transform,
+};
 pub use device::{Adapter, Device, Selector, adapters};
 pub use kernel::{Pass, Recorder};
 pub use wgpu;

@@ -6,6 +6,10 @@
 
 #[path = "gpu/cascade.rs"]
 mod cascade;
+#[path = "gpu/codec.rs"]
+mod codec;
+#[path = "gpu/faults.rs"]
+mod faults;
 #[path = "gpu/kernels.rs"]
 mod kernels;
 
@@ -67,7 +71,7 @@ fn run_folded<P: Params>(
         .map(|buffer| match buffer {
             In(bytes) | InOut(bytes) => {
                 let buffer = device.storage("in", bytes.len() as u64).unwrap();
-                device.write(&buffer, bytes).unwrap();
+                device.write_at(&buffer, 0, bytes).unwrap();
                 buffer
             }
             Out(len) => device.storage("out", *len as u64).unwrap(),

@@ -138,20 +138,21 @@ impl Device {
         self.create_buffer(label, len, usage)
     }
 
-    /// Writes `bytes` to the start of `buffer` before whatever is submitted next.
+    /// Writes `bytes` to `buffer` from byte `at`, a multiple of four, on, before whatever is
+    /// submitted next. Up to three bytes after them are zeroed.
     ///
     /// # Errors
     /// [`Error::Device`].
-    pub fn write(&self, buffer: &wgpu::Buffer, bytes: &[u8]) -> Result<()> {
+    pub fn write_at(&self, buffer: &wgpu::Buffer, at: u64, bytes: &[u8]) -> Result<()> {
         let (whole, rest) = bytes.split_at(bytes.len() / 4 * 4);
         self.scoped(|| {
             if !whole.is_empty() {
-                self.queue().write_buffer(buffer, 0, whole);
+                self.queue().write_buffer(buffer, at, whole);
             }
             if !rest.is_empty() {
                 let mut word = [0; 4];
                 word[..rest.len()].copy_from_slice(rest);
-                self.queue().write_buffer(buffer, whole.len() as u64, &word);
+                self.queue().write_buffer(buffer, at + whole.len() as u64, &word);
             }
             Ok(())
         })
@@ -203,13 +204,14 @@ impl Mapped {
             let name = &device.info().name;
             return Err(Error::Device(format!("{name} lost what it was to read back")));
         }
-        device.scoped(|| {
-            let view = self
-                .buffer
+        let view = device.scoped(|| {
+            self.buffer
                 .get_mapped_range(0..self.len)
-                .map_err(|e| Error::Device(format!("cannot read back: {e}")))?;
-            let value = f(&view);
-            drop(view);
+                .map_err(|e| Error::Device(format!("cannot read back: {e}")))
+        })?;
+        let value = f(&view);
+        drop(view);
+        device.scoped(|| {
             self.buffer.unmap();
             Ok(value)
         })

@@ -31,9 +31,9 @@ fn encode(device: &Device, symbols: &[u8]) -> Vec<u8> {
     let (digits, raw) = (storage(n.div_ceil(4)), storage(n + 4));
     let levels = storage(3 * 4 * params.stride as usize);
     // What is there before must not matter.
-    device.write(&levels, &vec![0xff; levels.size() as usize]).unwrap();
-    device.write(&raw, &vec![0xff; raw.size() as usize]).unwrap();
-    device.write(&input, symbols).unwrap();
+    device.write_at(&levels, 0, &vec![0xff; levels.size() as usize]).unwrap();
+    device.write_at(&raw, 0, &vec![0xff; raw.size() as usize]).unwrap();
+    device.write_at(&input, 0, symbols).unwrap();
 
     let uniforms = Recorder::uniforms(device).unwrap();
     let mut recorder = Recorder::new(device, &uniforms).folded_at(3);
@@ -109,7 +109,7 @@ fn decode(device: &Device, cascade: &[u8], n: usize) -> Vec<u8> {
     let order: Vec<u8> = symbols.iter().flat_map(|s| u32::from(*s).to_le_bytes()).collect();
     let storage = |bytes: &[u8], len| {
         let buffer = device.storage("test", len as u64).unwrap();
-        device.write(&buffer, bytes).unwrap();
+        device.write_at(&buffer, 0, bytes).unwrap();
         buffer
     };
     let (digits, order) = (storage(&digits, digits.len()), storage(&order, order.len()));
