@@ -18,7 +18,10 @@ pub mod study_pareto;
 pub mod synthetic;
 pub mod table;
 
-use crate::{dtype::Dtype, error::Result};
+use crate::{
+    dtype::Dtype,
+    error::{Error, Result},
+};
 
 /// Something that makes bytes smaller and restores them: a method or a baseline under test.
 pub trait Codec {
@@ -90,4 +93,15 @@ impl<'a> Context<'a> {
         }
         !self.stopped
     }
+}
+
+/// The method or baseline of this name.
+pub fn codec(name: &str, threads: usize) -> Result<Box<dyn Codec>> {
+    if let Some(codec) = method::by_name(name, threads) {
+        return codec;
+    }
+    baseline::by_name(name, threads).ok_or_else(|| {
+        let known = format!("{}, {}", method::names().join(", "), baseline::names().join(", "));
+        Error::InvalidArgument(format!("no method or baseline is called {name}; there are {known}"))
+    })
 }

@@ -104,3 +104,8 @@ pub fn by_name(name: &str, threads: usize) -> Option<Result<Box<dyn Codec>>> {
     let method = Method::parse(name)?;
     Some(Study::new(method, threads).map(|s| Box::new(s) as Box<dyn Codec>))
 }
+
+/// Every name that [`by_name`] knows.
+pub fn names() -> Vec<String> {
+    Method::ALL.iter().map(|m| m.name().into()).collect()
+}

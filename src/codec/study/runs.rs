@@ -9,6 +9,28 @@
 /// Equal bytes after which a number stands.
 const RUN: usize = 4;
 
+/// About how many bytes [`encode`] saves, found out faster than by doing it; 0 if none.
+pub(super) fn saved_len(bytes: &[u8]) -> usize {
+    // A run of n > 3 has n - 3 places where four equal bytes begin, and one where no such place
+    // is before it; shortened, it is 5 bytes long.
+    let (mut fours, mut runs) = (0usize, 0usize);
+    let places = bytes.len().saturating_sub(4);
+    for start in (0..places).step_by(128) {
+        let end = (start + 128).min(places);
+        let windows = [0, 1, 2, 3, 4].map(|k| &bytes[start + k..end + k]);
+        let (mut some_fours, mut some_runs) = (0u8, 0u8);
+        for i in 0..end - start {
+            let [before, a, b, c, d] = windows.map(|w| w[i]);
+            let four = u8::from(a == b) & u8::from(b == c) & u8::from(c == d);
+            some_fours += four;
+            some_runs += four & u8::from(before != a);
+        }
+        fours += usize::from(some_fours);
+        runs += usize::from(some_runs);
+    }
+    fours.saturating_sub(2 * runs)
+}
+
 /// Appends the coded form of `bytes` to `out`.
 pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     let mut at = 0;
