@@ -82,7 +82,11 @@ pub fn compress_path(path: &Path, out: &Path, options: &Options) -> Result<Summa
 ///
 /// # Errors
 /// As for [`compress_path`].
-pub fn compress_stream(path: &Path, out: &mut (dyn Write + Send), options: &Options) -> Result<Summary> {
+pub fn compress_stream(
+    path: &Path,
+    out: &mut (dyn Write + Send),
+    options: &Options,
+) -> Result<Summary> {
     let input = Input::open(path, options.dtype, options.follow_symlinks)?;
     compress_input(&input, options, out)
 }
