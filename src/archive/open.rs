@@ -140,7 +140,8 @@ impl<'a> Archive<'a> {
             return Err(damaged("records are missing"));
         }
         let ends = file_ends(manifest.entries.iter().map(|e| e.len));
-        let places = tile(&chunks, ends.last().copied().unwrap_or(0))?;
+        let metas = chunks.iter().map(|c| &c.meta);
+        let places = tile(metas, ends.last().copied().unwrap_or(0))?;
         let digests = index.digests;
         let archive = Archive { source, manifest, chunks, places, ends, digests, limits };
         archive.check_copies()?;
@@ -293,11 +294,14 @@ fn read_record(
 }
 
 /// Sorts the pieces of all chunks and checks that they cover `0..total` once.
-fn tile(chunks: &[ChunkInfo], total: u64) -> Result<Vec<Place>> {
+pub(super) fn tile<'m>(
+    metas: impl Iterator<Item = &'m ChunkMeta>,
+    total: u64,
+) -> Result<Vec<Place>> {
     let mut places = Vec::new();
-    for (i, chunk) in chunks.iter().enumerate() {
+    for (i, meta) in metas.enumerate() {
         let mut at = 0;
-        for &piece in &chunk.meta.pieces {
+        for &piece in &meta.pieces {
             places.push(Place { piece, chunk: i as u32, at });
             at += piece.len;
         }
