@@ -2,7 +2,7 @@
 
 use std::hint::select_unpredictable;
 
-use super::{Input, LOW, Source};
+use super::{LOW, decode::Source, encode::Input};
 
 /// Encodes `input` backward into `out[..end]`, from and to `states`. The first symbol belongs to
 /// lane 0. Returns where the words start; `None` where a symbol is absent from its table.
