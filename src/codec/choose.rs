@@ -8,11 +8,12 @@ pub const GROUP: usize = 64;
 /// Chunks up to this many words are looked at whole.
 const SMALL: usize = 8 << 10;
 
-/// Collects the heads of a sample: every 16th group of 64 words, or all of a small chunk.
-pub fn sample_heads(float: &Float, words: &[u8], heads: &mut Vec<u16>) {
+/// Collects the heads of a sample: every 16th group of 64 words, or all of a small chunk or where
+/// `all` is asked for.
+pub fn sample_heads(float: &Float, words: &[u8], all: bool, heads: &mut Vec<u16>) {
     let word = usize::from(float.bits / 8);
     let n = words.len() / word;
-    let step = if n <= SMALL { 1 } else { 16 };
+    let step = if all || n <= SMALL { 1 } else { 16 };
     heads.clear();
     for group in words.chunks(GROUP * word).step_by(step) {
         match float.bits {

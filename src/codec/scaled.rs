@@ -265,10 +265,8 @@ fn encode_scale_plane(
 /// The first table by itself, each other one relative to the one before.
 fn write_tables(tables: &[Table], out: &mut Vec<u8>) {
     for (i, table) in tables.iter().enumerate() {
-        match i {
-            0 => frequency::write(table, out),
-            _ => frequency::write_delta(table, &tables[i - 1], out),
-        }
+        let _ = i;
+        frequency::write(table, out);
     }
 }
 
@@ -277,7 +275,7 @@ fn read_tables(data: &mut &[u8]) -> Option<Vec<Table>> {
     for _ in 0..CONTEXTS {
         let (table, used) = match tables.last() {
             None => frequency::read(data)?,
-            Some(last) => frequency::read_delta(data, last)?,
+            Some(_) => frequency::read(data)?,
         };
         *data = data.get(used..)?;
         tables.push(table);
