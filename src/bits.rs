@@ -1,2 +1,9 @@
-//! Values of fewer bits than a byte.
+//! Bit-level storage of numbers.
+
+mod log2;
 pub mod pack;
+pub mod stream;
+
+pub use log2::log2_q16;
+pub use pack::{pack, unpack};
+pub use stream::{BitReader, BitWriter, read_varint, write_varint};

@@ -77,11 +77,11 @@ pub fn plan(counts: &[u32; 256]) -> Plan {
 /// Planes with fewer symbols are counted whole.
 const SAMPLED_FROM: usize = 1 << 16;
 const GROUP: usize = 64;
-const STRETCH: usize = 32;
+const STRETCH: usize = 64;
 
-/// Counts of the symbols, or of 1 in 32 groups of 64 of a plane of 64 Ki symbols or more.
+/// Counts of the symbols, or of 1 in 64 groups of 64 of a plane of 64 Ki symbols or more.
 ///
-/// Stretch `k` of 32 groups gives its group `13 · k mod 32`, so that no column of a matrix is
+/// Stretch `k` of 64 groups gives its group `13 · k mod 64`, so that no column of a matrix is
 /// seen in every row.
 pub fn sample(symbols: &[u8]) -> [u32; 256] {
     count_groups(symbols.len(), |i| symbols[i])

@@ -75,17 +75,12 @@ fn bf16_words_give_the_bytes_of_their_exponents() {
                     let len = encode_bf16(level, &plan, &bytes, &mut rest, &mut scratch, &mut out);
                     assert_eq!(len, Some(want.len()));
                     assert!(out == want && rest == want_rest, "{level:?} n={n} kind={kind}");
-                    for non_temporal in [false, true] {
-                        let mut back = vec![0xAA; 2 * n];
-                        assert!(decode_bf16(
-                            level,
-                            &want,
-                            &rest,
-                            &mut scratch,
-                            &mut back,
-                            non_temporal
-                        ));
-                        assert!(back == bytes, "{level:?} n={n} kind={kind}");
+                    for (non_temporal, offset) in [(false, 0), (true, 0), (true, 8), (true, 2)] {
+                        let mut back = vec![0xAA; 2 * n + 128];
+                        let start = back.as_ptr().align_offset(64) + offset;
+                        let back = &mut back[start..][..2 * n];
+                        let ok = decode_bf16(level, &want, &rest, &mut scratch, back, non_temporal);
+                        assert!(ok && back == bytes, "{level:?} n={n} kind={kind}");
                     }
                 }
             }

@@ -1,4 +1,5 @@
 //! AVX2 variant: compares 64 values with those after them.
+use crate::simd::avx2::load;
 use std::arch::x86_64::*;
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -14,12 +15,4 @@ fn ends(values: &[u8; 64], next: &[u8; 64]) -> u64 {
         u64::from(!_mm256_movemask_epi8(same) as u32)
     };
     half(0) | half(32) << 32
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load(bytes: &[u8]) -> __m256i {
-    let bytes = &bytes[..32];
-    // SAFETY: `bytes` is exactly the 32 bytes read; the load needs no alignment.
-    unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }

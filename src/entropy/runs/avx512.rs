@@ -1,4 +1,5 @@
 //! AVX-512 variant: compares 64 values with those after them.
+use crate::simd::avx512::load;
 use std::arch::x86_64::*;
 
 #[target_feature(
@@ -8,11 +9,4 @@ pub(super) fn encode(plane: &[u8], out: &mut [u8]) -> Option<usize> {
     super::encode_by_64(plane, out, |values, next| {
         _mm512_cmpneq_epi8_mask(load(values), load(next))
     })
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load(bytes: &[u8; 64]) -> __m512i {
-    // SAFETY: `bytes` is exactly the 64 bytes read; the load needs no alignment.
-    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
