@@ -16,6 +16,7 @@
 pub mod archive;
 pub mod bench;
 pub mod bits;
+pub mod cli;
 pub mod codec;
 pub mod container;
 pub mod dtype;

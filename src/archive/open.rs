@@ -23,7 +23,7 @@ pub struct ChunkInfo {
     pub offset: u64,
     /// Length of its record.
     pub stored_len: u64,
-    payload_len: u32,
+    pub(super) payload_len: u32,
 }
 
 /// Where a stretch of the address space is stored.
