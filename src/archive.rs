@@ -11,7 +11,9 @@ mod plan;
 mod restore;
 mod writer;
 
-pub use compress::{Summary, compress, compress_into, compress_path, compress_stream};
+pub use compress::{
+    Summary, compress, compress_files, compress_into, compress_path, compress_stream,
+};
 pub use file::ArchivedFile;
 pub use input::Input;
 pub use open::{Archive, ChunkInfo};

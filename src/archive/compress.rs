@@ -78,11 +78,26 @@ pub fn compress_path(path: &Path, out: &Path, options: &Options) -> Result<Summa
     Ok(summary)
 }
 
+/// Compresses files that are open already, or that exist in memory only, into the archive `out`.
+///
+/// # Errors
+/// As for [`compress_path`].
+pub fn compress_files(input: &Input<'_>, out: &Path, options: &Options) -> Result<Summary> {
+    let mut file = AtomicFile::create(out, options.force)?;
+    let summary = compress_input(input, options, &mut file)?;
+    file.commit()?;
+    Ok(summary)
+}
+
 /// Compresses a file or directory into a writer that cannot seek.
 ///
 /// # Errors
 /// As for [`compress_path`].
-pub fn compress_stream(path: &Path, out: &mut (dyn Write + Send), options: &Options) -> Result<Summary> {
+pub fn compress_stream(
+    path: &Path,
+    out: &mut (dyn Write + Send),
+    options: &Options,
+) -> Result<Summary> {
     let input = Input::open(path, options.dtype, options.follow_symlinks)?;
     compress_input(&input, options, out)
 }

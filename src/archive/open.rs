@@ -159,7 +159,9 @@ impl<'a> Archive<'a> {
                         && meta.copy_of.is_none()
                 });
                 if !good {
-                    return Err(Error::Corrupt("the index is damaged: a copy has no source".into()));
+                    return Err(Error::Corrupt(
+                        "the index is damaged: a copy has no source".into(),
+                    ));
                 }
             }
         }
@@ -181,6 +183,11 @@ impl<'a> Archive<'a> {
     /// Bytes of all files.
     pub fn total_len(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The digest of one entry of the manifest: equal for equal bytes coded with equal options.
+    pub fn digest(&self, entry: usize) -> u128 {
+        self.digests[entry]
     }
 
     /// Length of the archive itself.
@@ -259,11 +266,7 @@ pub(super) struct Buffers {
 
 /// The parts of a chunk's metadata that its payload depends on.
 pub(super) fn spec_of(meta: &ChunkMeta) -> codec::ChunkSpec {
-    codec::ChunkSpec {
-        dtype: meta.dtype,
-        big_endian: meta.big_endian,
-        row_words: meta.row_words,
-    }
+    codec::ChunkSpec { dtype: meta.dtype, big_endian: meta.big_endian, row_words: meta.row_words }
 }
 
 fn first_len(meta: &[u8], payload: &[u8]) -> u64 {
@@ -308,7 +311,9 @@ fn tile(chunks: &[ChunkInfo], total: u64) -> Result<Vec<Place>> {
     let mut end = 0;
     for p in &places {
         if p.piece.offset != end {
-            return Err(Error::Corrupt("the index is damaged: chunks leave holes or overlap".into()));
+            return Err(Error::Corrupt(
+                "the index is damaged: chunks leave holes or overlap".into(),
+            ));
         }
         end += p.piece.len;
     }
