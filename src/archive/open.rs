@@ -159,9 +159,7 @@ impl<'a> Archive<'a> {
                         && meta.copy_of.is_none()
                 });
                 if !good {
-                    return Err(Error::Corrupt(
-                        "the index is damaged: a copy has no source".into(),
-                    ));
+                    return Err(Error::Corrupt("the index is damaged: a copy has no source".into()));
                 }
             }
         }
@@ -266,7 +264,11 @@ pub(super) struct Buffers {
 
 /// The parts of a chunk's metadata that its payload depends on.
 pub(super) fn spec_of(meta: &ChunkMeta) -> codec::ChunkSpec {
-    codec::ChunkSpec { dtype: meta.dtype, big_endian: meta.big_endian, row_words: meta.row_words }
+    codec::ChunkSpec {
+        dtype: meta.dtype,
+        big_endian: meta.big_endian,
+        row_words: meta.row_words,
+    }
 }
 
 fn first_len(meta: &[u8], payload: &[u8]) -> u64 {
@@ -311,9 +313,7 @@ fn tile(chunks: &[ChunkInfo], total: u64) -> Result<Vec<Place>> {
     let mut end = 0;
     for p in &places {
         if p.piece.offset != end {
-            return Err(Error::Corrupt(
-                "the index is damaged: chunks leave holes or overlap".into(),
-            ));
+            return Err(Error::Corrupt("the index is damaged: chunks leave holes or overlap".into()));
         }
         end += p.piece.len;
     }

@@ -324,7 +324,7 @@ mod tests {
         let image = Image::of_tensors(&tensors).unwrap();
         let bytes = image.read_vec(0, image.len()).unwrap();
         assert_eq!(&bytes[bytes.len() - 10..], [1, 2, 3, 4, 5, 6, 0, 0, 0x80, 0x3f]);
-        let Content::Tensors(back) = read_file(&bytes[..]).unwrap() else { panic!() };
+        let Content::Tensors(back) = read_file(&bytes).unwrap() else { panic!() };
         assert_eq!(back.len(), 3);
         for t in &tensors {
             let same = back.iter().find(|b| b.name == t.name).unwrap();
