@@ -1,6 +1,6 @@
 //! Reading steps.
 
-use super::{Snapshot, StepRecord, Store};
+use super::{Snapshot, StepRecord, Store, record::stored_files};
 use crate::{
     Error, Result,
     archive::{Archive, Restored},
@@ -37,12 +37,11 @@ impl Store {
             };
             e.at(needs)
         })?;
-        if archive.total_len() != record.input_bytes {
+        // Another archive may be whole in itself.
+        if stored_files(&archive) != record.files {
             return Err(Error::Corrupt(format!(
-                "step {}: its archive restores {} bytes, its record says {}",
-                record.step,
-                archive.total_len(),
-                record.input_bytes
+                "step {}: {} is another archive than the one that was saved",
+                record.step, record.archive
             )));
         }
         Ok(archive)
