@@ -143,9 +143,7 @@ pub fn decode(
             let float = float::Float { bits, exponent, row: spec.rows(out.len() / word) };
             float::decode(level, &float, payload, planes, out)
         }
-        (form::GROUP, Fields::Integer { .. }) => {
-            integer::decode(level, word, payload, planes, out)
-        }
+        (form::GROUP, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
         _ => None,
     };
     done.ok_or_else(|| Error::Corrupt("the coded data is damaged".into()))?;

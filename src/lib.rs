@@ -15,6 +15,7 @@
 
 pub mod archive;
 pub mod bits;
+pub mod cli;
 pub mod codec;
 pub mod container;
 pub mod dtype;

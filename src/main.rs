@@ -1,24 +1,7 @@
-//! The command line tool.
+//! The `lmc-gpu` command; everything is in [`lmc_gpu::cli`].
 
-mod cli {
-    pub mod store;
-}
+use std::process::ExitCode;
 
-use clap::Parser;
-
-#[derive(Parser)]
-enum Command {
-    Store(cli::store::StoreArgs),
-}
-
-fn main() -> std::process::ExitCode {
-    let Command::Store(args) = Command::parse();
-    match cli::store::run(args) {
-        Ok(true) => 0.into(),
-        Ok(false) => 1.into(),
-        Err(e) => {
-            eprintln!("error: {e}");
-            if e.is_usage() { 2.into() } else { 1.into() }
-        }
-    }
+fn main() -> ExitCode {
+    lmc_gpu::cli::run(std::env::args_os())
 }

@@ -151,13 +151,14 @@ pub(super) struct ChunkCoder {
     pub(super) kind: RecordType,
     pub(super) meta: Vec<u8>,
     pub(super) payload: Vec<u8>,
+    pub(super) form: u8,
     pub(super) leaves: Vec<(u64, u64)>,
     bytes: Vec<u8>,
     scratch: Scratch,
 }
 
 impl ChunkCoder {
-    fn code(
+    pub(super) fn code(
         &mut self,
         input: &Input<'_>,
         chunk: &ChunkPlan,
@@ -207,6 +208,7 @@ impl ChunkCoder {
             meta.form =
                 codec::encode(options.level, method, &spec, bytes, scratch, &mut self.payload)?;
         }
+        self.form = meta.form;
         self.leaves = leaves(&meta, bytes, ends);
         self.meta.clear();
         meta.write(&mut self.meta);

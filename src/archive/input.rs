@@ -122,6 +122,11 @@ impl<'a> Input<'a> {
         parts.map(|((entry, start), source)| (entry, *start, &**source))
     }
 
+    /// The bytes of one entry of the manifest.
+    pub fn file(&self, entry: usize) -> &(dyn Source + 'a) {
+        &*self.sources[entry]
+    }
+
     /// Fills `out` with the bytes of `pieces`, which may cross file boundaries.
     ///
     /// # Errors

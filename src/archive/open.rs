@@ -23,7 +23,7 @@ pub struct ChunkInfo {
     pub offset: u64,
     /// Length of its record.
     pub stored_len: u64,
-    payload_len: u32,
+    pub(super) payload_len: u32,
 }
 
 /// Where a stretch of the address space is stored.
@@ -140,7 +140,8 @@ impl<'a> Archive<'a> {
             return Err(damaged("records are missing"));
         }
         let ends = file_ends(manifest.entries.iter().map(|e| e.len));
-        let places = tile(&chunks, ends.last().copied().unwrap_or(0))?;
+        let metas = chunks.iter().map(|c| &c.meta);
+        let places = tile(metas, ends.last().copied().unwrap_or(0))?;
         let digests = index.digests;
         let archive = Archive { source, manifest, chunks, places, ends, digests, limits };
         archive.check_copies()?;
@@ -159,7 +160,9 @@ impl<'a> Archive<'a> {
                         && meta.copy_of.is_none()
                 });
                 if !good {
-                    return Err(Error::Corrupt("the index is damaged: a copy has no source".into()));
+                    return Err(Error::Corrupt(
+                        "the index is damaged: a copy has no source".into(),
+                    ));
                 }
             }
         }
@@ -264,11 +267,7 @@ pub(super) struct Buffers {
 
 /// The parts of a chunk's metadata that its payload depends on.
 pub(super) fn spec_of(meta: &ChunkMeta) -> codec::ChunkSpec {
-    codec::ChunkSpec {
-        dtype: meta.dtype,
-        big_endian: meta.big_endian,
-        row_words: meta.row_words,
-    }
+    codec::ChunkSpec { dtype: meta.dtype, big_endian: meta.big_endian, row_words: meta.row_words }
 }
 
 fn first_len(meta: &[u8], payload: &[u8]) -> u64 {
@@ -300,11 +299,14 @@ fn read_record(
 }
 
 /// Sorts the pieces of all chunks and checks that they cover `0..total` once.
-fn tile(chunks: &[ChunkInfo], total: u64) -> Result<Vec<Place>> {
+pub(super) fn tile<'m>(
+    metas: impl Iterator<Item = &'m ChunkMeta>,
+    total: u64,
+) -> Result<Vec<Place>> {
     let mut places = Vec::new();
-    for (i, chunk) in chunks.iter().enumerate() {
+    for (i, meta) in metas.enumerate() {
         let mut at = 0;
-        for &piece in &chunk.meta.pieces {
+        for &piece in &meta.pieces {
             places.push(Place { piece, chunk: i as u32, at });
             at += piece.len;
         }
@@ -313,7 +315,9 @@ fn tile(chunks: &[ChunkInfo], total: u64) -> Result<Vec<Place>> {
     let mut end = 0;
     for p in &places {
         if p.piece.offset != end {
-            return Err(Error::Corrupt("the index is damaged: chunks leave holes or overlap".into()));
+            return Err(Error::Corrupt(
+                "the index is damaged: chunks leave holes or overlap".into(),
+            ));
         }
         end += p.piece.len;
     }

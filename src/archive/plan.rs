@@ -76,6 +76,29 @@ pub fn plan(input: &Input<'_>, method: Method) -> Result<Plan> {
     Ok(Plan { chunks: planner.finish(), notes, spans })
 }
 
+/// Chunks of neighbouring spans, cut without looking at the rest of the input.
+pub(super) fn plan_window(spans: &[Span], method: Method) -> Vec<ChunkPlan> {
+    let mut planner = Planner::new(method);
+    for span in spans {
+        planner.add_span(span.clone());
+    }
+    planner.finish()
+}
+
+/// Whether a span shares its chunk with others.
+pub(super) fn is_small(span: &Span) -> bool {
+    span.len / (span.dtype.word_len() as u64) < SMALL_WORDS
+}
+
+/// Words in a chunk of this type.
+pub(super) fn chunk_words(method: Method, dtype: Dtype) -> u64 {
+    match method.chunk_len() {
+        Some(len) => (len / dtype.word_len() as u64).max(1),
+        None if dtype == Dtype::BYTES => OPAQUE_CHUNK,
+        None => CHUNK_WORDS,
+    }
+}
+
 /// A large span in the archive's address space.
 struct Large {
     span: Span,
@@ -94,29 +117,24 @@ impl Planner {
         Planner { method, large: Vec::new(), chunks: Vec::new(), open: HashMap::new() }
     }
 
-    fn chunk_words(&self, dtype: Dtype) -> u64 {
-        match self.method.chunk_len() {
-            Some(len) => (len / dtype.word_len() as u64).max(1),
-            None if dtype == Dtype::BYTES => OPAQUE_CHUNK,
-            None => CHUNK_WORDS,
+    fn add_file(&mut self, parsed: &Parsed, start: u64) {
+        for span in &parsed.spans {
+            self.add_span(Span { offset: span.offset + start, ..span.clone() });
         }
     }
 
-    fn add_file(&mut self, parsed: &Parsed, start: u64) {
-        for span in &parsed.spans {
-            let mut span = span.clone();
-            span.offset += start;
-            if span.len / span.dtype.word_len() as u64 >= SMALL_WORDS {
-                self.large.push(Large { span, copy_of: None });
-            } else if span.len > 0 {
-                self.add_small(&span);
-            }
+    fn add_span(&mut self, span: Span) {
+        if !is_small(&span) {
+            self.large.push(Large { span, copy_of: None });
+        } else if span.len > 0 {
+            self.add_small(&span);
         }
     }
 
     fn add_small(&mut self, span: &Span) {
         let key = (span.dtype, span.big_endian);
-        let limit = self.chunk_words(span.dtype).max(SMALL_WORDS) * span.dtype.word_len() as u64;
+        let limit =
+            chunk_words(self.method, span.dtype).max(SMALL_WORDS) * span.dtype.word_len() as u64;
         let open = self.open.entry(key).or_insert_with(|| ChunkPlan {
             pieces: Vec::new(),
             dtype: span.dtype,
@@ -172,7 +190,7 @@ impl Planner {
     fn cut(&mut self, span: &Span, source: Option<&Span>) {
         let word = span.dtype.word_len() as u64;
         let row = source.unwrap_or(span).row_words.max(1);
-        let most = self.chunk_words(span.dtype);
+        let most = chunk_words(self.method, span.dtype);
         let unit = if row <= most { row } else { 1 };
         let units = (span.len / word).div_ceil(unit);
         let per_chunk = units.div_ceil(units.div_ceil(most / unit)) * unit * word;

@@ -2,41 +2,22 @@
 
 use super::{
     Archive,
+    damage::Damage,
     digest::{Digests, leaves},
     open::Buffers,
     options::Options,
-    output::{AtomicDirectory, AtomicFile},
+    target::{InOrder, Target},
 };
 use crate::{
     Error, Result,
     container::EntryKind,
-    format,
     pipeline::{self, numbered},
 };
 use std::{
-    collections::BTreeMap,
-    fs::File,
+    io::Write,
     path::Path,
     sync::{Mutex, PoisonError},
 };
-
-/// A stretch of a file that could not be restored.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Damage {
-    /// Number of the chunk.
-    pub chunk: usize,
-    /// Path of the file in the archive.
-    pub file: String,
-    /// First byte within the file.
-    pub offset: u64,
-    /// Number of bytes; they read as zero in what was restored.
-    pub len: u64,
-    /// Tensors with bytes in this stretch; empty where they cannot be told.
-    pub tensors: Vec<String>,
-    /// What is wrong.
-    pub reason: String,
-}
 
 /// What restoring or verifying did.
 #[derive(Clone, Debug, Default)]
@@ -144,68 +125,53 @@ impl Archive<'_> {
     /// As for [`Archive::verify`]; with `keep_going` damaged stretches are zero-filled instead.
     /// `InvalidArgument` where `out` exists and [`Options::force`] is not set; `Io`.
     pub fn restore(&self, out: &Path, options: &Options, keep_going: bool) -> Result<Restored> {
-        if !self.manifest.is_directory {
-            let target = AtomicFile::create(out, options.force)?;
-            let failed = |e| Error::io("write", out, e);
-            target.file().set_len(self.total_len()).map_err(failed)?;
-            let restored = self.run_kept(options, keep_going, |w: &mut Worker| {
-                self.scatter(w, |_, offset, bytes| {
-                    write_at(target.file(), offset, bytes).map_err(failed)
-                })
-            })?;
-            target.commit()?;
-            return Ok(restored);
-        }
-        let target = AtomicDirectory::create(out, options.force)?;
-        for entry in &self.manifest.entries {
-            let path = target.path().join(&entry.path);
-            let failed = |e| Error::io("create", &path, e);
-            if entry.kind == EntryKind::Directory {
-                std::fs::create_dir(&path).map_err(failed)?;
-            } else {
-                File::create_new(&path).and_then(|f| f.set_len(entry.len)).map_err(failed)?;
-            }
-        }
-        let restored = self.run_kept(options, keep_going, |w: &mut Worker| {
-            self.scatter(w, |entry, offset, bytes| {
-                let path = target.path().join(&self.manifest.entries[entry].path);
-                File::options()
-                    .write(true)
-                    .open(&path)
-                    .and_then(|f| write_at(&f, offset, bytes))
-                    .map_err(|e| Error::io("write", &path, e))
-            })
+        let target = Target::create(&self.manifest, &self.ends, out, options.force)?;
+        let restored = self.run_kept(options, keep_going, |w: &mut Worker| match w.damage {
+            Some(_) => Ok(()),
+            None => target.put(&self.chunks[w.job].meta.pieces, &w.bytes),
         })?;
-        for entry in self.manifest.entries.iter().rev() {
-            let path = target.path().join(&entry.path);
-            let synced = File::open(&path).and_then(|f| f.sync_all());
-            synced.map_err(|e| Error::io("sync", &path, e))?;
-        }
         target.commit()?;
         Ok(restored)
     }
 
-    /// Hands the decoded bytes of a worker's chunk to `put`, cut at file boundaries.
-    fn scatter(
+    /// Restores the only file to a writer that cannot seek.
+    ///
+    /// # Errors
+    /// As for [`Archive::restore`]; what was written before a fault was found stays written.
+    pub fn restore_to_writer(
         &self,
-        w: &Worker,
-        put: impl Fn(usize, u64, &[u8]) -> Result<()>,
-    ) -> Result<()> {
-        if w.damage.is_some() {
-            return Ok(());
+        out: &mut (dyn Write + Send),
+        options: &Options,
+        keep_going: bool,
+    ) -> Result<Restored> {
+        if self.manifest.is_directory {
+            return Err(Error::InvalidArgument(
+                "the archive holds a directory, which a pipe cannot take: restore it with -o DIR"
+                    .into(),
+            ));
         }
-        let mut at = 0;
-        for piece in &self.chunks[w.job].meta.pieces {
-            let (mut from, end) = (piece.offset, piece.offset + piece.len);
-            while from < end {
-                let entry = self.ends.partition_point(|&e| e <= from);
-                let n = (end.min(self.ends[entry]) - from) as usize;
-                put(entry, from - self.start_of(entry), &w.bytes[at..at + n])?;
-                at += n;
-                from += n as u64;
-            }
-        }
-        Ok(())
+        let mut damage = Vec::new();
+        let mut out = InOrder::new(out, self.limits.chunk_len);
+        let mut restored = self.run(
+            options,
+            |w| {
+                w.damage = match self.decode(w, options) {
+                    Err(e) if keep_going && is_content(&e) => Some(e),
+                    done => done.map(|()| None)?,
+                };
+                Ok(())
+            },
+            |w| {
+                if let Some(e) = w.damage.take() {
+                    w.bytes.fill(0);
+                    damage.extend(self.damage(w.job, &e.to_string()));
+                }
+                out.put(&self.chunks[w.job].meta.pieces, &w.bytes)
+            },
+        )?;
+        out.finish()?;
+        restored.damage = damage;
+        Ok(restored)
     }
 
     fn decode(&self, w: &mut Worker, options: &Options) -> Result<()> {
@@ -227,14 +193,14 @@ impl Archive<'_> {
         let mut damage = Vec::new();
         let work = |w: &mut Worker| {
             w.damage = match self.decode(w, options) {
-                Err(e) if keep_going => Some(e),
+                Err(e) if keep_going && is_content(&e) => Some(e),
                 done => done.map(|()| None)?,
             };
             put(w)
         };
         let mut restored = self.run(options, work, |w| {
             if let Some(e) = w.damage.take() {
-                damage.extend(self.damage(w.job, e.to_string()));
+                damage.extend(self.damage(w.job, &e.to_string()));
             }
             Ok(())
         })?;
@@ -278,74 +244,9 @@ impl Archive<'_> {
         }
         Ok(restored)
     }
-
-    /// Adds file, tensor and chunk to an error.
-    fn locate(&self, chunk: usize, e: Error) -> Error {
-        let damage = self.damage(chunk, String::new());
-        let Some(first) = damage.first() else { return e.at(format_args!("chunk {chunk}")) };
-        match first.tensors.first() {
-            Some(tensor) => e.at(format_args!("{}: tensor \"{tensor}\": chunk {chunk}", first.file)),
-            None => e.at(format_args!("{}: chunk {chunk}", first.file)),
-        }
-    }
-
-    /// The stretches of files that a chunk would have restored.
-    fn damage(&self, chunk: usize, reason: String) -> Vec<Damage> {
-        let mut found: BTreeMap<usize, Damage> = BTreeMap::new();
-        for piece in &self.chunks[chunk].meta.pieces {
-            let entry = self.ends.partition_point(|&e| e <= piece.offset);
-            let file = &self.manifest.entries[entry];
-            let offset = piece.offset - self.start_of(entry);
-            let end = (offset + piece.len).min(file.len);
-            found
-                .entry(entry)
-                .and_modify(|d| d.len = end - d.offset)
-                .or_insert_with(|| Damage {
-                    chunk,
-                    file: file.path.clone(),
-                    offset,
-                    len: end - offset,
-                    tensors: Vec::new(),
-                    reason: reason.clone(),
-                });
-        }
-        for (&entry, damage) in &mut found {
-            damage.tensors = self.tensors_in(entry, damage.offset, damage.len, chunk);
-        }
-        found.into_values().collect()
-    }
-
-    /// Names of the tensors with bytes in a stretch of a file that `chunk` restores.
-    fn tensors_in(&self, entry: usize, offset: u64, len: u64, chunk: usize) -> Vec<String> {
-        if self.manifest.entries[entry].flat.is_some() {
-            return Vec::new();
-        }
-        let Ok(parsed) = format::parse(&self.file(entry)) else { return Vec::new() };
-        let start = self.start_of(entry);
-        let in_chunk = |from: u64, to: u64| {
-            let pieces = &self.chunks[chunk].meta.pieces;
-            pieces.iter().any(|p| p.offset < to && from < p.offset + p.len)
-        };
-        let mut names = Vec::new();
-        for t in parsed.tensors {
-            let n = t.dtype.tensor_len(&t.shape).unwrap_or(0);
-            let near = t.offset < offset + len && offset < t.offset + n;
-            if near && in_chunk(start + t.offset, start + t.offset + n) {
-                names.push(t.name);
-            }
-        }
-        names
-    }
 }
 
-fn write_at(file: &File, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
-    #[cfg(unix)]
-    return std::os::unix::fs::FileExt::write_all_at(file, bytes, offset);
-    #[cfg(not(unix))]
-    {
-        use std::io::{Seek, SeekFrom, Write};
-        let mut file = file;
-        file.seek(SeekFrom::Start(offset))?;
-        file.write_all(bytes)
-    }
+/// Whether the archive's bytes are at fault, so that the other chunks may still be good.
+pub(super) fn is_content(e: &Error) -> bool {
+    matches!(e, Error::Corrupt(_) | Error::Truncated(_) | Error::LimitExceeded(_))
 }

@@ -2,15 +2,16 @@
 
 mod print;
 
-use clap::{Args, Subcommand, ValueEnum};
-use lmc_gpu::{
-    Error, Options, Result,
+use super::{Outcome, args::Common, progress::Bar};
+use crate::{
+    Error, Result,
     store::{GcOptions, Locking, Policy, SaveOptions, Store},
 };
-use std::path::{Path, PathBuf};
+use clap::{Subcommand, ValueEnum};
+use std::path::PathBuf;
 
 /// Keep a series of checkpoints as archives that are deltas to one another
-#[derive(Debug, Args)]
+#[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   lmc-gpu store init runs/7b --full-every 10 --keep-last 20 --keep-every 1000
@@ -21,12 +22,12 @@ Examples:
 
 A save is all or nothing: after a kill at any instant every earlier step restores, and the
 next save works. Steps are ordered by their number, never by time.")]
-pub struct StoreArgs {
+pub struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Subcommand)]
 enum Verb {
     Init(Init),
     Save(Save),
@@ -37,25 +38,15 @@ enum Verb {
     Stats(StatsArgs),
 }
 
-/// What every verb takes
-#[derive(Debug, Args)]
-struct Common {
+/// How a verb reports
+#[derive(clap::Args)]
+struct Output {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
     /// Print nothing but errors
     #[arg(short, long)]
     quiet: bool,
-}
-
-#[derive(Debug, Args)]
-struct Coding {
-    /// Worker threads; 0: one a core
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    threads: usize,
-    /// Where transforms run: auto, cpu, gpu, or an adapter's number
-    #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    device: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -70,7 +61,7 @@ enum LockArg {
 }
 
 /// Make a directory into a store, or give a store another policy (--force)
-#[derive(Debug, Args)]
+#[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   lmc-gpu store init runs/7b
@@ -98,14 +89,14 @@ struct Init {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    common: Common,
+    output: Output,
 }
 
 /// Store a file or directory as a step
 ///
 /// When this returns, the step is on disk. A base that is damaged does not matter: the step is
 /// then stored in full, and that is said.
-#[derive(Debug, Args)]
+#[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   lmc-gpu store save runs/7b out/checkpoint-600 --step 600
@@ -133,14 +124,15 @@ struct Save {
     /// While another process writes to the store
     #[arg(long, value_name = "HOW", default_value = "wait")]
     lock: LockArg,
-    #[command(flatten)]
-    coding: Coding,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     common: Common,
 }
 
 /// Restore a step, byte for byte
-#[derive(Debug, Args)]
+#[derive(clap::Args)]
 #[command(after_help = "\
 Example:
   lmc-gpu store restore runs/7b 600 -o checkpoint-600")]
@@ -155,37 +147,39 @@ struct Restore {
     /// Replace existing output
     #[arg(long)]
     force: bool,
-    #[command(flatten)]
-    coding: Coding,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     common: Common,
 }
 
 /// List the steps
-#[derive(Debug, Args)]
+#[derive(clap::Args)]
 struct List {
     /// The store
     dir: PathBuf,
     #[command(flatten)]
-    common: Common,
+    output: Output,
 }
 
 /// Decode every step and check every checksum; name what is damaged and what depends on it
-#[derive(Debug, Args)]
+#[derive(clap::Args)]
 #[command(after_help = "Exits 1 where a step does not restore exactly.")]
 struct Verify {
     /// The store
     dir: PathBuf,
     /// Only these steps
     steps: Vec<u64>,
-    #[command(flatten)]
-    coding: Coding,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     common: Common,
 }
 
 /// Remove the steps that the policy does not keep and that no kept step needs
-#[derive(Debug, Args)]
+#[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   lmc-gpu store gc runs/7b --dry-run
@@ -210,11 +204,11 @@ struct Gc {
     #[arg(long, value_name = "HOW", default_value = "wait")]
     lock: LockArg,
     #[command(flatten)]
-    common: Common,
+    output: Output,
 }
 
 /// What the store takes, by step and stream
-#[derive(Debug, Args)]
+#[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   lmc-gpu store stats runs/7b
@@ -229,7 +223,7 @@ struct StatsArgs {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    common: Common,
+    output: Output,
 }
 
 impl LockArg {
@@ -242,22 +236,13 @@ impl LockArg {
     }
 }
 
-impl Coding {
-    fn open(&self, dir: &Path) -> Result<Store> {
-        self.open_with(dir, |o| o)
-    }
-
-    fn open_with(&self, dir: &Path, change: impl FnOnce(Options) -> Options) -> Result<Store> {
-        let options = Options::default().with_threads(self.threads);
-        Ok(Store::open(dir)?.with_options(change(options)))
+impl Output {
+    fn of(json: bool, common: &Common) -> Output {
+        Output { json, quiet: common.quiet }
     }
 }
 
-/// Runs the verb. Returns whether everything was as it should be.
-///
-/// # Errors
-/// What the library reports.
-pub fn run(args: StoreArgs) -> Result<bool> {
+pub fn run(args: Args) -> Result<Outcome> {
     match args.verb {
         Verb::Init(a) => init(&a),
         Verb::Save(a) => save(&a),
@@ -265,13 +250,16 @@ pub fn run(args: StoreArgs) -> Result<bool> {
         Verb::List(a) => {
             let store = Store::open(&a.dir)?;
             let listing = store.list()?;
-            print::listing(&store, &listing, &a.common);
-            Ok(listing.unreadable.is_empty())
+            print::listing(&store, &listing, &a.output)?;
+            Ok(outcome(listing.unreadable.is_empty()))
         }
         Verb::Verify(a) => {
-            let verified = a.coding.open(&a.dir)?.verify(&a.steps)?;
-            print::verified(&verified, &a.common);
-            Ok(verified.is_whole())
+            let bar = Bar::new(a.common.quiet, "verifying", || None);
+            let store = Store::open(&a.dir)?.with_options(a.common.options(&bar)?);
+            let verified = store.verify(&a.steps)?;
+            drop(bar);
+            print::verified(&verified, &Output::of(a.json, &a.common))?;
+            Ok(outcome(verified.is_whole()))
         }
         Verb::Gc(a) => gc(&a),
         Verb::Stats(a) => {
@@ -280,60 +268,71 @@ pub fn run(args: StoreArgs) -> Result<bool> {
                 let page = stats.to_html(&a.dir.display().to_string());
                 print::write_page(path, &page, a.force)?;
             }
-            print::stats(&stats, a.plot.as_deref(), &a.common);
-            Ok(true)
+            print::stats(&stats, a.plot.as_deref(), &a.output)?;
+            Ok(Outcome::Done)
         }
     }
 }
 
-fn init(a: &Init) -> Result<bool> {
-    let change = |mut policy: Policy| {
-        policy.full_every = a.full_every.unwrap_or(policy.full_every);
-        policy.rebase_above = a.rebase_above.unwrap_or(policy.rebase_above);
-        policy.max_chain = a.max_chain.unwrap_or(policy.max_chain);
-        policy.keep_last = a.keep_last.or(policy.keep_last);
-        policy.keep_every = a.keep_every.or(policy.keep_every);
-        policy
-    };
-    let store = match Store::open(&a.dir) {
-        Ok(mut store) if a.force => {
-            store.set_policy(change(Policy::default()))?;
-            store
-        }
-        _ => Store::init(&a.dir, change(Policy::default()))?,
-    };
-    print::policy(&store, &a.common);
-    Ok(true)
+fn outcome(good: bool) -> Outcome {
+    if good { Outcome::Done } else { Outcome::Damaged }
 }
 
-fn save(a: &Save) -> Result<bool> {
-    let store = a.coding.open_with(&a.dir, |o| o.with_follow_symlinks(a.follow))?;
+fn init(a: &Init) -> Result<Outcome> {
+    let mut policy = Policy::default();
+    policy.full_every = a.full_every.unwrap_or(policy.full_every);
+    policy.rebase_above = a.rebase_above.unwrap_or(policy.rebase_above);
+    policy.max_chain = a.max_chain.unwrap_or(policy.max_chain);
+    policy.keep_last = a.keep_last;
+    policy.keep_every = a.keep_every;
+    let store = match Store::open(&a.dir) {
+        Ok(mut store) if a.force => {
+            store.set_policy(policy)?;
+            store
+        }
+        _ => Store::init(&a.dir, policy)?,
+    };
+    print::policy(&store, &a.output)?;
+    Ok(Outcome::Done)
+}
+
+fn save(a: &Save) -> Result<Outcome> {
+    let bar = Bar::new(a.common.quiet, "saving", || None);
+    let options = a.common.options(&bar)?.with_follow_symlinks(a.follow);
+    let store = Store::open(&a.dir)?.with_options(options);
     let options = SaveOptions::default()
         .with_replace(a.force)
         .with_full(a.full)
         .with_gc(a.gc)
         .with_locking(a.lock.locking());
     let saved = store.save(&a.source, a.step, &options)?;
-    print::saved(&saved, &a.common);
-    Ok(true)
+    drop(bar);
+    print::saved(&saved, &Output::of(a.json, &a.common))?;
+    Ok(Outcome::Done)
 }
 
-fn restore(a: &Restore) -> Result<bool> {
-    let store = a.coding.open(&a.dir)?;
+fn restore(a: &Restore) -> Result<Outcome> {
+    let store = Store::open(&a.dir)?;
+    let steps = store.list()?.steps;
     let step = match a.step.as_str() {
-        "last" => store.list()?.steps.last().map(|r| r.step),
+        "last" => steps.last().map(|r| r.step),
         number => number.parse().ok(),
     };
     let step = step.ok_or_else(|| {
         Error::InvalidArgument(format!("{} is not a step of {}", a.step, a.dir.display()))
     })?;
+    let total = || steps.iter().find(|r| r.step == step).map(|r| r.input_bytes);
+    let bar = Bar::new(a.common.quiet, "restoring", total);
+    let store = store.with_options(a.common.options(&bar)?);
     let started = std::time::Instant::now();
     let restored = store.restore(step, &a.output, a.force)?;
-    print::restored(step, &restored, started.elapsed().as_secs_f64(), &a.common);
-    Ok(true)
+    drop(bar);
+    let seconds = started.elapsed().as_secs_f64();
+    print::restored(step, &restored, seconds, &Output::of(a.json, &a.common))?;
+    Ok(Outcome::Done)
 }
 
-fn gc(a: &Gc) -> Result<bool> {
+fn gc(a: &Gc) -> Result<Outcome> {
     let store = Store::open(&a.dir)?;
     let policy = (a.keep_last.is_some() || a.keep_every.is_some())
         .then(|| store.policy().clone().with_keep_last(a.keep_last).with_keep_every(a.keep_every));
@@ -343,6 +342,6 @@ fn gc(a: &Gc) -> Result<bool> {
         .with_dry_run(a.dry_run)
         .with_locking(a.lock.locking());
     let removed = store.gc(&options)?;
-    print::removed(&removed, a.dry_run, &a.common);
-    Ok(true)
+    print::removed(&removed, a.dry_run, &a.output)?;
+    Ok(Outcome::Done)
 }

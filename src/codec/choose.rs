@@ -17,9 +17,11 @@ pub fn sample_heads(float: &Float, words: &[u8], heads: &mut Vec<u16>) {
     for group in words.chunks(GROUP * word).step_by(step) {
         match float.bits {
             8 => heads.extend(group.iter().map(|b| u16::from(b.rotate_left(1)))),
-            _ => heads.extend(group.chunks_exact(word).map(|w| {
-                u16::from_le_bytes([w[word - 2], w[word - 1]]).rotate_left(1)
-            })),
+            _ => heads.extend(
+                group
+                    .chunks_exact(word)
+                    .map(|w| u16::from_le_bytes([w[word - 2], w[word - 1]]).rotate_left(1)),
+            ),
         }
     }
 }
@@ -107,7 +109,5 @@ fn cost(counts: &[u32], split: &Split, sampled: usize, n: usize) -> u64 {
     let hidden_q16 = present.saturating_sub(1) * 47274; // 2^16 / (2 ln 2)
     let sample_bits = ((bits_q16 + hidden_q16) >> 16) + escapes * ESCAPE_BITS;
     let scaled = u128::from(sample_bits) * n as u128 / sampled.max(1) as u128;
-    scaled as u64
-        + n as u64 * u64::from(split.stored_rest_bits())
-        + present * TABLE_BITS_A_SYMBOL
+    scaled as u64 + n as u64 * u64::from(split.stored_rest_bits()) + present * TABLE_BITS_A_SYMBOL
 }

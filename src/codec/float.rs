@@ -296,12 +296,7 @@ impl<'a> Coded8<'a> {
         }
     }
 
-    pub(super) fn tails<'p>(
-        &self,
-        planes: &'p Planes,
-        fields: &Split,
-        n: usize,
-    ) -> [&'p [u8]; 8]
+    pub(super) fn tails<'p>(&self, planes: &'p Planes, fields: &Split, n: usize) -> [&'p [u8]; 8]
     where
         'a: 'p,
     {

@@ -7,8 +7,9 @@
 use crate::{
     bits::{pack, unpack},
     entropy::{
+        cascade,
         frequency::{self, Table},
-        histogram, huffman, rans, runs, cascade,
+        histogram, huffman, rans, runs,
     },
     simd::Level,
 };
@@ -232,7 +233,8 @@ fn decode_rans(level: Level, data: &[u8], bits: u8, out: &mut [u8]) -> Option<()
     let (&lanes, data) = data.split_first()?;
     let (table, used) = frequency::read(data)?;
     fits(&table, bits).then_some(())?;
-    let mut decoder = rans::Decoder::new(rans::Lanes::from_log2(lanes)?, out.len(), data.get(used..)?)?;
+    let mut decoder =
+        rans::Decoder::new(rans::Lanes::from_log2(lanes)?, out.len(), data.get(used..)?)?;
     let table = rans::DecodeTable::new(&table);
     (decoder.decode(level, &table, out) && decoder.finish()).then_some(())
 }

@@ -108,8 +108,8 @@ fn try_scales(
     let fields = Split { base: base_for(&fields, &planes.heads, &planes.shifts), ..fields };
     let heads = std::mem::take(&mut planes.heads);
     let shifts = std::mem::take(&mut planes.shifts);
-    let escapes = planes
-        .with(&fields, n, |p| split::split_heads(level, &fields, &heads, Some(&shifts), p));
+    let escapes =
+        planes.with(&fields, n, |p| split::split_heads(level, &fields, &heads, Some(&shifts), p));
     (planes.heads, planes.shifts) = (heads, shifts);
     let mut counts = vec![[0u32; 256]; CONTEXTS];
     histogram::count_contexts(level, &planes.symbols[..n], &planes.contexts, &mut counts);

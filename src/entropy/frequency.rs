@@ -78,9 +78,69 @@ pub fn normalise(counts: &[u32; 256]) -> Option<Table> {
     }
     Table::new(freq.map(|f| f as u16))
 }
-pub fn cost(counts: &[u32; 256], t: &Table) -> u64 { let mut s=0; for i in 0..256 { if counts[i]>0 { s += u64::from(counts[i])*u64::from((12<<16)-crate::bits::log2_q16(u32::from(t.freq[i].max(1)))); } } s>>8 }
-pub fn entropy(counts: &[u32; 256]) -> u64 { let n:u32=counts.iter().sum(); let l=crate::bits::log2_q16(n); let mut s=0; for &c in counts { if c>0 { s += u64::from(c)*u64::from(l-crate::bits::log2_q16(c).min(l)); } } s>>8 }
-pub fn write(t: &Table, out: &mut Vec<u8>) { let lo=t.freq.iter().position(|&f|f>0).unwrap(); let hi=t.freq.iter().rposition(|&f|f>0).unwrap(); out.push(lo as u8); out.push(hi as u8); let mut w=crate::bits::BitWriter::new(out); let mut p=4; for &f in &t.freq[lo..=hi] { let l=16-f.leading_zeros() as i32; let d=l-p; p=l; let z=if d>0 {2*d-1} else {-2*d}; w.write_rice(z as u32,0); if l>1 { w.write(u32::from(f)&((1<<(l-1))-1), l as u32-1); } } w.finish(); }
-pub fn read(b: &[u8]) -> Option<(Table, usize)> { let (lo,hi)=(*b.first()? as usize,*b.get(1)? as usize); if lo>hi {return None;} let mut r=crate::bits::BitReader::new(&b[2..]); let mut f=[0u16;256]; let mut p=4i32; for x in &mut f[lo..=hi] { let z=r.read_rice(0,40)? as i32; let d=if z&1==1 {(z+1)/2} else {-z/2}; p+=d; if !(0..=12).contains(&p) {return None;} *x=if p==0 {0} else {(1<<(p-1))|r.read(p as u32-1)? as u16}; } let n=r.finish()?; Some((Table::new(f)?, n+2)) }
-pub fn write_delta(t: &Table, _: &Table, out: &mut Vec<u8>) { write(t,out) }
-pub fn read_delta(b: &[u8], _: &Table) -> Option<(Table, usize)> { read(b) }
+pub fn cost(counts: &[u32; 256], t: &Table) -> u64 {
+    let mut s = 0;
+    for i in 0..256 {
+        if counts[i] > 0 {
+            s += u64::from(counts[i])
+                * u64::from((12 << 16) - crate::bits::log2_q16(u32::from(t.freq[i].max(1))));
+        }
+    }
+    s >> 8
+}
+pub fn entropy(counts: &[u32; 256]) -> u64 {
+    let n: u32 = counts.iter().sum();
+    let l = crate::bits::log2_q16(n);
+    let mut s = 0;
+    for &c in counts {
+        if c > 0 {
+            s += u64::from(c) * u64::from(l - crate::bits::log2_q16(c).min(l));
+        }
+    }
+    s >> 8
+}
+pub fn write(t: &Table, out: &mut Vec<u8>) {
+    let lo = t.freq.iter().position(|&f| f > 0).unwrap();
+    let hi = t.freq.iter().rposition(|&f| f > 0).unwrap();
+    out.push(lo as u8);
+    out.push(hi as u8);
+    let mut w = crate::bits::BitWriter::new(out);
+    let mut p = 4;
+    for &f in &t.freq[lo..=hi] {
+        let l = 16 - f.leading_zeros() as i32;
+        let d = l - p;
+        p = l;
+        let z = if d > 0 { 2 * d - 1 } else { -2 * d };
+        w.write_rice(z as u32, 0);
+        if l > 1 {
+            w.write(u32::from(f) & ((1 << (l - 1)) - 1), l as u32 - 1);
+        }
+    }
+    w.finish();
+}
+pub fn read(b: &[u8]) -> Option<(Table, usize)> {
+    let (lo, hi) = (*b.first()? as usize, *b.get(1)? as usize);
+    if lo > hi {
+        return None;
+    }
+    let mut r = crate::bits::BitReader::new(&b[2..]);
+    let mut f = [0u16; 256];
+    let mut p = 4i32;
+    for x in &mut f[lo..=hi] {
+        let z = r.read_rice(0, 40)? as i32;
+        let d = if z & 1 == 1 { (z + 1) / 2 } else { -z / 2 };
+        p += d;
+        if !(0..=12).contains(&p) {
+            return None;
+        }
+        *x = if p == 0 { 0 } else { (1 << (p - 1)) | r.read(p as u32 - 1)? as u16 };
+    }
+    let n = r.finish()?;
+    Some((Table::new(f)?, n + 2))
+}
+pub fn write_delta(t: &Table, _: &Table, out: &mut Vec<u8>) {
+    write(t, out)
+}
+pub fn read_delta(b: &[u8], _: &Table) -> Option<(Table, usize)> {
+    read(b)
+}

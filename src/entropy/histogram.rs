@@ -26,4 +26,8 @@ pub fn count(_: crate::simd::Level, symbols: &[u8], counts: &mut [u32; 256]) {
     }
 }
 
-pub fn count_contexts(_: crate::simd::Level, s:&[u8], c:&[u8], t:&mut [[u32;256]]) { for (s,c) in s.iter().zip(c) { t[*c as usize][*s as usize]+=1; } }
+pub fn count_contexts(_: crate::simd::Level, s: &[u8], c: &[u8], t: &mut [[u32; 256]]) {
+    for (s, c) in s.iter().zip(c) {
+        t[*c as usize][*s as usize] += 1;
+    }
+}

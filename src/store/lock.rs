@@ -5,7 +5,11 @@ use crate::{Error, Result};
 use std::{
     fs::{File, TryLockError},
     io,
+    time::Duration,
 };
+
+/// How often a waiting writer looks again. Polling lets it be cancelled.
+const POLL: Duration = Duration::from_millis(20);
 
 /// What to do while another process or thread writes to the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,18 +37,26 @@ impl Store {
             .write(true)
             .open(&path)
             .map_err(|e| Error::io("write to the store: cannot open", &path, e))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
-            Err(TryLockError::WouldBlock) if how == Locking::Fail => Err(Error::Io {
-                context: format!("another process writes to {}", self.root.display()),
-                source: io::ErrorKind::WouldBlock.into(),
-            }),
-            Err(TryLockError::WouldBlock) => {
-                log::info!("waiting: another process writes to {}", self.root.display());
-                file.lock().map_err(|e| Error::io("lock", &path, e))?;
-                Ok(Some(file))
+        let mut told = false;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(file)),
+                Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path, e)),
+                Err(TryLockError::WouldBlock) => {}
             }
-            Err(TryLockError::Error(e)) => Err(Error::io("lock", &path, e)),
+            if how == Locking::Fail || self.options.cancel.is_cancelled() {
+                let source = match how {
+                    Locking::Fail => io::ErrorKind::WouldBlock,
+                    _ => io::ErrorKind::Interrupted,
+                };
+                let context = format!("another process writes to {}", self.root.display());
+                return Err(Error::Io { context, source: source.into() });
+            }
+            if !told {
+                log::info!("waiting: another process writes to {}", self.root.display());
+                told = true;
+            }
+            std::thread::sleep(POLL);
         }
     }
 }

@@ -1,30 +1,29 @@
 //! What the verbs of `lmc-gpu store` print.
 
-use super::Common;
-use lmc_gpu::{
+use super::Output;
+use crate::{
     Error, Result,
     archive::{AtomicFile, Restored},
+    cli::report,
     store::{Listing, Removed, Saved, Stats, StepRecord, Store, Verified},
 };
 use serde_json::{Value, json};
 use std::{io::Write, path::Path};
 
 /// Prints the JSON or the text, whichever was asked for.
-fn put(common: &Common, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
-    let text = match (common.json, common.quiet) {
-        (true, _) => json().to_string(),
-        (false, true) => return,
-        (false, false) => text(),
-    };
-    // A reader that has gone away is no failure of the verb.
-    let _ = writeln!(std::io::stdout(), "{}", text.trim_end_matches('\n'));
+fn put(output: &Output, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<()> {
+    match (output.json, output.quiet) {
+        (true, _) => report::json(false, &json()),
+        (false, true) => Ok(()),
+        (false, false) => report::line(text().trim_end_matches('\n')),
+    }
 }
 
-pub fn policy(store: &Store, common: &Common) {
+pub fn policy(store: &Store, output: &Output) -> Result<()> {
     let p = store.policy();
     let named = |n: Option<u64>| n.map_or_else(|| "not set".to_owned(), |n| n.to_string());
     put(
-        common,
+        output,
         || json!({ "dir": store.root(), "policy": p }),
         || {
             format!(
@@ -38,7 +37,7 @@ pub fn policy(store: &Store, common: &Common) {
                 named(p.keep_every)
             )
         },
-    );
+    )
 }
 
 fn record_json(r: &StepRecord) -> Value {
@@ -56,10 +55,10 @@ fn record_json(r: &StepRecord) -> Value {
     })
 }
 
-pub fn saved(saved: &Saved, common: &Common) {
+pub fn saved(saved: &Saved, output: &Output) -> Result<()> {
     let r = &saved.record;
     put(
-        common,
+        output,
         || {
             let mut object = record_json(r);
             object["notes"] = json!(saved.notes);
@@ -90,13 +89,13 @@ pub fn saved(saved: &Saved, common: &Common) {
             }
             text
         },
-    );
+    )
 }
 
-pub fn restored(step: u64, restored: &Restored, seconds: f64, common: &Common) {
+pub fn restored(step: u64, restored: &Restored, seconds: f64, output: &Output) -> Result<()> {
     let rate = restored.bytes as f64 / seconds.max(1e-9) / 1e9;
     put(
-        common,
+        output,
         || {
             json!({
                 "step": step, "output_bytes": restored.bytes, "files": restored.files,
@@ -110,12 +109,12 @@ pub fn restored(step: u64, restored: &Restored, seconds: f64, common: &Common) {
                 size(restored.bytes)
             )
         },
-    );
+    )
 }
 
-pub fn listing(store: &Store, listing: &Listing, common: &Common) {
+pub fn listing(store: &Store, listing: &Listing, output: &Output) -> Result<()> {
     put(
-        common,
+        output,
         || {
             let unreadable: Vec<_> = (listing.unreadable.iter())
                 .map(|(path, e)| json!({ "path": path, "error": e.to_string() }))
@@ -147,12 +146,12 @@ pub fn listing(store: &Store, listing: &Listing, common: &Common) {
             }
             text
         },
-    );
+    )
 }
 
-pub fn verified(verified: &Verified, common: &Common) {
+pub fn verified(verified: &Verified, output: &Output) -> Result<()> {
     put(
-        common,
+        output,
         || {
             let steps: Vec<_> = (verified.steps.iter())
                 .map(|s| {
@@ -197,7 +196,7 @@ pub fn verified(verified: &Verified, common: &Common) {
             let all = verified.steps.len();
             text + &format!("{whole} of {all} steps restore exactly, {}", size(verified.bytes))
         },
-    );
+    )
 }
 
 fn removed_json(removed: &Removed) -> Value {
@@ -207,9 +206,9 @@ fn removed_json(removed: &Removed) -> Value {
     })
 }
 
-pub fn removed(removed: &Removed, dry_run: bool, common: &Common) {
+pub fn removed(removed: &Removed, dry_run: bool, output: &Output) -> Result<()> {
     put(
-        common,
+        output,
         || {
             let mut object = removed_json(removed);
             object["dry_run"] = json!(dry_run);
@@ -227,12 +226,12 @@ pub fn removed(removed: &Removed, dry_run: bool, common: &Common) {
             }
             text
         },
-    );
+    )
 }
 
-pub fn stats(stats: &Stats, plot: Option<&Path>, common: &Common) {
+pub fn stats(stats: &Stats, plot: Option<&Path>, output: &Output) -> Result<()> {
     put(
-        common,
+        output,
         || {
             let steps: Vec<_> = (stats.steps.iter())
                 .map(|s| {
@@ -291,7 +290,7 @@ pub fn stats(stats: &Stats, plot: Option<&Path>, common: &Common) {
             }
             text
         },
-    );
+    )
 }
 
 pub fn write_page(path: &Path, page: &str, force: bool) -> Result<()> {
@@ -302,20 +301,6 @@ pub fn write_page(path: &Path, page: &str, force: bool) -> Result<()> {
 
 fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
     cells.map(str::to_owned).into()
-}
-
-/// Columns aligned to the right.
-fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.first().map_or(0, Vec::len);
-    let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}"));
-        text += &cells.collect::<Vec<_>>().join("  ");
-        text += "\n";
-    }
-    text
 }
 
 fn numbers(steps: &[u64]) -> String {
@@ -329,13 +314,12 @@ fn numbers(steps: &[u64]) -> String {
 }
 
 fn size(bytes: u64) -> String {
-    let b = bytes as f64;
-    match bytes {
-        0..1_000 => format!("{bytes} B"),
-        1_000..1_000_000 => format!("{:.1} kB", b / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} MB", b / 1e6),
-        _ => format!("{:.2} GB", b / 1e9),
-    }
+    report::bytes(bytes)
+}
+
+fn table(rows: &[Vec<String>]) -> String {
+    let all: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).collect();
+    report::table(rows, &all) + "\n"
 }
 
 /// Seconds since 1970 as a date in UTC. Days are counted from 1 March of year 0, which puts leap
