@@ -29,6 +29,7 @@ pub mod gpu;
 pub mod shader;
 pub mod simd;
 pub mod source;
+pub mod store;
 pub mod transform;
 
 pub use archive::{Archive, Options, compress, compress_into, decompress, decompress_into};
