@@ -9,11 +9,13 @@ mod choose;
 mod float;
 mod fused;
 mod integer;
+mod known;
 mod method;
 mod plane;
 mod scale;
 mod scaled;
 
+pub use known::{Coded as KnownCoded, Offer, Predictor, decode as decode_known, encode as encode_known};
 pub use method::Method;
 
 use crate::{
@@ -36,6 +38,12 @@ pub mod form {
     pub const GROUP: u8 = 5;
     /// An xz stream.
     pub const XZ: u8 = 6;
+    /// Residuals of a prediction.
+    pub const DELTA: u8 = 32;
+    /// The XOR with the base, a plane a byte.
+    pub const XOR: u8 = 33;
+    /// A first moment, in the contexts of the second one.
+    pub const MOMENT: u8 = 34;
 }
 
 /// What decoding a chunk needs to know beside its payload.
@@ -62,6 +70,7 @@ impl ChunkSpec {
 pub struct Scratch {
     swapped: Vec<u8>,
     planes: plane::Planes,
+    known: known::KnownScratch,
 }
 
 /// Appends the payload of a chunk to `out` and returns its form.
@@ -166,6 +175,9 @@ pub fn describe(form: u8, payload_start: &[u8]) -> &'static str {
         form::XZ => "xz",
         form::SPLIT => float::describe(payload_start),
         form::GROUP => "group",
+        form::DELTA => known::describe(payload_start),
+        form::XOR => "xor",
+        form::MOMENT => "moment",
         _ => "unknown",
     }
 }

@@ -22,6 +22,7 @@ pub mod entropy;
 pub mod error;
 pub mod format;
 pub mod pipeline;
+pub mod predict;
 pub mod shader;
 pub mod simd;
 pub mod source;

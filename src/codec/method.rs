@@ -20,6 +20,10 @@ pub enum Method {
     Huffman,
     /// Run lengths on exponents.
     Runs,
+    /// XOR with the base, a plane a byte; chunks without a base as `auto`.
+    Xor,
+    /// Order-preserving difference from the base; chunks without a base as `auto`.
+    Diff,
     /// zstd on the bytes.
     Zstd,
     /// xz (LZMA2) on the bytes.
@@ -28,7 +32,7 @@ pub enum Method {
 
 impl Method {
     /// Every method, in the order in which they are listed.
-    pub const ALL: [Method; 10] = [
+    pub const ALL: [Method; 12] = [
         Method::Auto,
         Method::Fast,
         Method::Max,
@@ -37,6 +41,8 @@ impl Method {
         Method::Cascade,
         Method::Huffman,
         Method::Runs,
+        Method::Xor,
+        Method::Diff,
         Method::Zstd,
         Method::Xz,
     ];
@@ -52,6 +58,8 @@ impl Method {
             Method::Cascade => "cascade",
             Method::Huffman => "huffman",
             Method::Runs => "runs",
+            Method::Xor => "xor",
+            Method::Diff => "diff",
             Method::Zstd => "zstd",
             Method::Xz => "xz",
         }
