@@ -1,1 +1,218 @@
 //! Chunk ↔ payload: which planes a chunk is split into and how each is coded.
+//!
+//! A chunk is coded in one of several [`form`]s; `docs/FORMAT.md` names their bytes. What is
+//! decided here is decided from the chunk's bytes alone, in integers, so that a chunk has the
+//! same payload whatever the number of threads or the instruction set.
+
+mod bytes;
+mod choose;
+mod float;
+mod fused;
+mod integer;
+mod known;
+mod method;
+mod plane;
+mod scale;
+mod scaled;
+pub mod study;
+
+pub use known::{Coded as KnownCoded, Offer, Predictor, decode as decode_known, encode as encode_known};
+pub use method::Method;
+
+use crate::{
+    Error, Result,
+    dtype::{Dtype, Fields},
+    simd::Level,
+};
+
+/// How a payload is coded: the numbers that chunk metadata holds.
+pub mod form {
+    /// The bytes as they are.
+    pub const STORED: u8 = 1;
+    /// One word, repeated.
+    pub const CONSTANT: u8 = 2;
+    /// A zstd frame.
+    pub const ZSTD: u8 = 3;
+    /// Floats split into symbols, rest and tails.
+    pub const SPLIT: u8 = 4;
+    /// One plane a byte of the word.
+    pub const GROUP: u8 = 5;
+    /// A method of the studies, by the order of `study::Method::ALL`: this and up.
+    pub const STUDY: u8 = 16;
+    /// Residuals of a prediction.
+    pub const DELTA: u8 = 32;
+    /// The XOR with the base, a plane a byte.
+    pub const XOR: u8 = 33;
+    /// A first moment, in the contexts of the second one.
+    pub const MOMENT: u8 = 34;
+}
+
+/// What decoding a chunk needs to know beside its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkSpec {
+    /// Type of the words.
+    pub dtype: Dtype,
+    /// Whether words are stored most significant byte first.
+    pub big_endian: bool,
+    /// Words in a row, 0 where rows are not known.
+    pub row_words: u64,
+}
+
+impl ChunkSpec {
+    /// Words in a row, where a chunk of `n` words is at least two whole rows of at least 16.
+    fn rows(&self, n: usize) -> Option<usize> {
+        let row = usize::try_from(self.row_words).ok()?;
+        (row >= 16 && n >= 2 * row && n % row == 0).then_some(row)
+    }
+}
+
+/// Memory that coding reuses from chunk to chunk.
+#[derive(Default)]
+pub struct Scratch {
+    swapped: Vec<u8>,
+    planes: plane::Planes,
+    known: known::KnownScratch,
+}
+
+/// Appends the payload of a chunk to `out` and returns its form.
+///
+/// `bytes` is whole words of `spec.dtype`. The payload is never longer than `bytes`.
+///
+/// # Errors
+/// `Io` where a general coder fails for lack of memory.
+pub fn encode(
+    level: Level,
+    method: Method,
+    spec: &ChunkSpec,
+    bytes: &[u8],
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Result<u8> {
+    let start = out.len();
+    let word = spec.dtype.word_len();
+    if method != Method::Raw && is_constant(bytes, word) {
+        out.extend_from_slice(&bytes[..word]);
+        return Ok(form::CONSTANT);
+    }
+    let mut swapped = std::mem::take(&mut scratch.swapped);
+    let words = if spec.big_endian && word > 1 {
+        swapped.clear();
+        swapped.extend_from_slice(bytes);
+        swap_words(&mut swapped, word);
+        &swapped[..]
+    } else {
+        bytes
+    };
+    let planes = &mut scratch.planes;
+    let form = match (method, spec.dtype.fields()) {
+        (Method::Raw, _) => form::STORED,
+        (Method::Study(method), _) => {
+            study::encode(method, spec.dtype, words, out)?;
+            form::STUDY + method as u8
+        }
+        (Method::Zstd, _) | (_, Fields::Opaque | Fields::Quantised { .. }) => {
+            bytes::encode(method, bytes, out)?
+        }
+        (_, Fields::Float { bits, exponent }) => {
+            let float = float::Float { bits, exponent, row: spec.rows(words.len() / word) };
+            float::encode(level, method, &float, words, planes, out)
+        }
+        (_, Fields::Integer { .. }) => integer::encode(level, method, word, words, planes, out)?,
+    };
+    scratch.swapped = swapped;
+    if form == form::STORED || out.len() - start >= bytes.len() {
+        out.truncate(start);
+        out.extend_from_slice(bytes);
+        return Ok(form::STORED);
+    }
+    Ok(form)
+}
+
+/// Decodes a payload into `out`, which has the chunk's length.
+///
+/// # Errors
+/// `Corrupt` where the payload is not one that [`encode`] makes. What `out` then holds is
+/// unspecified. A payload that was damaged may also decode to other bytes without an error: the
+/// caller checks the digest.
+pub fn decode(
+    level: Level,
+    spec: &ChunkSpec,
+    form: u8,
+    payload: &[u8],
+    scratch: &mut Scratch,
+    out: &mut [u8],
+) -> Result<()> {
+    let word = spec.dtype.word_len();
+    let planes = &mut scratch.planes;
+    let done = match (form, spec.dtype.fields()) {
+        (form::STORED, _) if payload.len() == out.len() => {
+            out.copy_from_slice(payload);
+            return Ok(());
+        }
+        (form::CONSTANT, _) if payload.len() == word => {
+            fill(out, payload);
+            return Ok(());
+        }
+        (form::ZSTD, _) => return bytes::decode(payload, out),
+        (form::SPLIT, Fields::Float { bits, exponent }) => {
+            let float = float::Float { bits, exponent, row: spec.rows(out.len() / word) };
+            float::decode(level, &float, payload, planes, out)
+        }
+        (form::GROUP, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
+        (form, _) => match study::Method::ALL.get(usize::from(form.wrapping_sub(form::STUDY))) {
+            Some(&method) => {
+                study::decode(method, spec.dtype, payload, out)?;
+                Some(())
+            }
+            None => None,
+        },
+    };
+    done.ok_or_else(|| Error::Corrupt("the coded data is damaged".into()))?;
+    if spec.big_endian && word > 1 {
+        swap_words(out, word);
+    }
+    Ok(())
+}
+
+/// How a payload is coded, for people: the coder of the symbols, or of everything.
+pub fn describe(form: u8, payload_start: &[u8]) -> &'static str {
+    match form {
+        0 => "copy",
+        form::STORED => "raw",
+        form::CONSTANT => "constant",
+        form::ZSTD => "zstd",
+        form::SPLIT => float::describe(payload_start),
+        form::GROUP => "group",
+        form::DELTA => known::describe(payload_start),
+        form::XOR => "xor",
+        form::MOMENT => "moment",
+        _ => study::Method::ALL
+            .get(usize::from(form.wrapping_sub(form::STUDY)))
+            .map_or("unknown", |m| m.name()),
+    }
+}
+
+fn is_constant(bytes: &[u8], word: usize) -> bool {
+    bytes.len() > word && bytes[word..] == bytes[..bytes.len() - word]
+}
+
+fn fill(out: &mut [u8], word: &[u8]) {
+    if let [byte] = word {
+        out.fill(*byte);
+        return;
+    }
+    if word.iter().all(|b| *b == word[0]) {
+        out.fill(word[0]);
+        return;
+    }
+    for chunk in out.chunks_exact_mut(word.len()) {
+        chunk.copy_from_slice(word);
+    }
+}
+
+fn swap_words(bytes: &mut [u8], word: usize) {
+    for w in bytes.chunks_exact_mut(word) {
+        w.reverse();
+    }
+}
+

@@ -13,15 +13,25 @@
 //! 0 error dtype bits source simd shader
 //! ```
 
+pub mod archive;
+pub mod bench;
 pub mod bits;
+pub mod cli;
 pub mod codec;
+pub mod container;
 pub mod dtype;
 pub mod entropy;
 pub mod error;
 pub mod format;
+pub mod pipeline;
+#[cfg(feature = "gpu")]
+pub mod gpu;
+pub mod predict;
 pub mod shader;
 pub mod simd;
 pub mod source;
+pub mod store;
 pub mod transform;
 
+pub use archive::{Archive, Options, compress, compress_into, decompress, decompress_into};
 pub use error::{Error, Result};

@@ -3,6 +3,11 @@
 //! `LMC_SIMD=scalar|avx2|avx512` caps the level of [`Level::best`]: a level that the machine
 //! lacks falls back to the best one below it, unless `LMC_REQUIRE` names it.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+
 use std::sync::OnceLock;
 
 /// An instruction set this CPU can run. Only detection makes one, so holding a `Level`
@@ -78,11 +83,40 @@ impl Level {
         }
     }
 
+    /// Calls `f` as compiled for this level: for loops that the compiler vectorises by itself.
+    /// `f` must be an `#[inline(always)]` function and no closure, or the features miss it.
+    #[inline]
+    pub(crate) fn run<A, R>(self, f: impl FnOnce(A) -> R, args: A) -> R {
+        match self.0 {
+            Isa::Scalar => f(args),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+            Isa::Avx2 => unsafe { run_avx2(f, args) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+            Isa::Avx512 => unsafe { run_avx512(f, args) },
+        }
+    }
+
     #[inline]
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(crate) fn isa(self) -> Isa {
         self.0
     }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn run_avx2<A, R>(f: impl FnOnce(A) -> R, args: A) -> R {
+    f(args)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
+)]
+fn run_avx512<A, R>(f: impl FnOnce(A) -> R, args: A) -> R {
+    f(args)
 }
 
 impl std::fmt::Debug for Level {

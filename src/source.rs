@@ -15,6 +15,11 @@ pub trait Source: Send + Sync {
     /// Fills `buf` with the bytes from `offset` on. Fails with `UnexpectedEof` past the end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
 
+    /// All bytes, where they are in memory already.
+    fn as_slice(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Reads `len` bytes at `offset` into a new buffer, having checked that they exist.
     fn read_vec(&self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
         match offset.checked_add(len) {
@@ -41,6 +46,10 @@ impl Source for [u8] {
         buf.copy_from_slice(bytes);
         Ok(())
     }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        Some(self)
+    }
 }
 
 impl Source for Vec<u8> {
@@ -49,7 +58,11 @@ impl Source for Vec<u8> {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.as_slice().read_at(offset, buf)
+        Vec::as_slice(self).read_at(offset, buf)
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        Some(self)
     }
 }
 

@@ -1,0 +1,275 @@
+//! The files to compress, as one address space.
+
+use crate::{
+    Error, Result,
+    container::{Entry, EntryKind, Manifest, Piece, manifest::is_safe},
+    dtype::Dtype,
+    source::{FileSource, Source},
+};
+use std::{
+    fs,
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+};
+
+/// Above this many files they are opened anew for every read instead of being kept open.
+const OPEN_FILES: usize = 200;
+
+/// Files laid end to end, in the order of their manifest.
+pub struct Input<'a> {
+    /// What they are.
+    pub manifest: Manifest,
+    sources: Vec<Box<dyn Source + 'a>>,
+    starts: Vec<u64>,
+}
+
+impl<'a> Input<'a> {
+    /// One file in memory.
+    pub fn from_bytes(name: &str, bytes: &'a [u8], flat: Option<Dtype>) -> Input<'a> {
+        let entry =
+            Entry { kind: EntryKind::File, path: name.into(), len: bytes.len() as u64, flat };
+        let manifest = Manifest { is_directory: false, entries: vec![entry] };
+        Input { manifest, sources: vec![Box::new(Memory(bytes))], starts: vec![0] }
+    }
+
+    /// A file or a directory with everything below it, names in byte order.
+    ///
+    /// # Errors
+    /// `Io` for what cannot be read; `InvalidArgument` for symbolic links (unless `follow`),
+    /// sockets, pipes and devices inside a directory, and names that are not UTF-8.
+    pub fn open(path: &Path, flat: Option<Dtype>, follow: bool) -> Result<Input<'a>> {
+        let mut found = Vec::new();
+        let is_directory = kind_of(path, follow)? == EntryKind::Directory;
+        if is_directory {
+            walk(path, "", follow, &mut Vec::new(), &mut found)?;
+        } else {
+            let name = path.file_name().unwrap_or(path.as_os_str()).to_str();
+            let name = name.ok_or_else(|| bad_name(path))?.to_owned();
+            found.push((path.to_owned(), name, EntryKind::File));
+        }
+        let keep_open = found.len() <= OPEN_FILES;
+        let mut manifest = Manifest { is_directory, entries: Vec::new() };
+        let (mut sources, mut starts, mut start) = (Vec::new(), Vec::new(), 0u64);
+        for (path, name, kind) in found {
+            let mut source: Box<dyn Source> = Box::new(Memory(&[]));
+            if kind == EntryKind::File {
+                let file = fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?;
+                let file = FileSource::new(file).map_err(|e| Error::io("read", &path, e))?;
+                source = Box::new(Named { len: file.len(), file: keep_open.then_some(file), path });
+            }
+            starts.push(start);
+            start = start.checked_add(source.len()).ok_or_else(|| {
+                Error::InvalidArgument("the files are too large for one archive".into())
+            })?;
+            let flat = flat.filter(|_| kind == EntryKind::File);
+            manifest.entries.push(Entry { kind, path: name, len: source.len(), flat });
+            sources.push(source);
+        }
+        Ok(Input { manifest, sources, starts })
+    }
+
+    /// A directory of files that exist in memory only: their paths below it, with `/` between
+    /// the parts, and their bytes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a path that is absolute, leads out of the directory or stands twice.
+    pub fn from_files(mut files: Vec<(String, Box<dyn Source + 'a>)>) -> Result<Input<'a>> {
+        files.sort_by(|a, b| a.0.split('/').cmp(b.0.split('/')));
+        let mut manifest = Manifest { is_directory: true, entries: Vec::<Entry>::new() };
+        let (mut sources, mut starts, mut start) = (Vec::new(), Vec::new(), 0u64);
+        for (path, source) in files {
+            if !is_safe(&path) {
+                return Err(bad_name(Path::new(&path)));
+            }
+            let parents = path.match_indices('/').map(|(i, _)| (&path[..i], EntryKind::Directory));
+            for (path, kind) in parents.chain([(&path[..], EntryKind::File)]) {
+                match manifest.entries.iter().find(|e| e.path == path) {
+                    Some(e) if kind == EntryKind::Directory && e.kind == kind => continue,
+                    Some(_) => {
+                        let why = format!("{path} stands twice among the files");
+                        return Err(Error::InvalidArgument(why));
+                    }
+                    None => {}
+                }
+                let len = if kind == EntryKind::File { source.len() } else { 0 };
+                manifest.entries.push(Entry { kind, path: path.to_owned(), len, flat: None });
+                starts.push(start);
+                if kind == EntryKind::Directory {
+                    sources.push(Box::new(Memory(&[])) as Box<dyn Source + 'a>);
+                }
+            }
+            start = start.checked_add(source.len()).ok_or_else(|| {
+                Error::InvalidArgument("the files are too large for one archive".into())
+            })?;
+            sources.push(source);
+        }
+        Ok(Input { manifest, sources, starts })
+    }
+
+    /// Number of bytes in all.
+    pub fn len(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0) + self.sources.last().map_or(0, |s| s.len())
+    }
+
+    /// Whether there are no bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The files: entry of the manifest, first byte in the address space, bytes.
+    pub fn files(&self) -> impl Iterator<Item = (&Entry, u64, &(dyn Source + 'a))> {
+        let parts = self.manifest.entries.iter().zip(&self.starts).zip(&self.sources);
+        parts.map(|((entry, start), source)| (entry, *start, &**source))
+    }
+
+    /// The bytes of one entry of the manifest.
+    pub fn file(&self, entry: usize) -> &(dyn Source + 'a) {
+        &*self.sources[entry]
+    }
+
+    /// Fills `out` with the bytes of `pieces`, which may cross file boundaries.
+    ///
+    /// # Errors
+    /// `Io` with the file's path, also where a file has become shorter.
+    pub fn read(&self, pieces: &[Piece], out: &mut [u8]) -> Result<()> {
+        let mut out = out;
+        for piece in pieces {
+            let (head, tail) = out.split_at_mut(piece.len as usize);
+            self.read_piece(piece.offset, head)?;
+            out = tail;
+        }
+        Ok(())
+    }
+
+    /// The bytes of `pieces` without copying, where they are one stretch of a file in memory.
+    pub fn borrow(&self, pieces: &[Piece]) -> Option<&[u8]> {
+        let [piece] = pieces else { return None };
+        let file = self.starts.partition_point(|&s| s <= piece.offset).checked_sub(1)?;
+        let from = usize::try_from(piece.offset - self.starts[file]).ok()?;
+        self.sources[file].as_slice()?.get(from..)?.get(..piece.len as usize)
+    }
+
+    fn read_piece(&self, mut offset: u64, mut out: &mut [u8]) -> Result<()> {
+        let mut file = self.starts.partition_point(|&s| s <= offset).saturating_sub(1);
+        while !out.is_empty() {
+            let within = offset - self.starts[file];
+            let n = (self.sources[file].len() - within).min(out.len() as u64) as usize;
+            let (head, tail) = std::mem::take(&mut out).split_at_mut(n);
+            self.sources[file].read_at(within, head).map_err(|e| {
+                let path = Path::new(&self.manifest.entries[file].path);
+                match e.kind() {
+                    ErrorKind::UnexpectedEof => Error::io(
+                        "read",
+                        path,
+                        io::Error::other("it became shorter while it was being read"),
+                    ),
+                    _ => Error::io("read", path, e),
+                }
+            })?;
+            out = tail;
+            offset += n as u64;
+            file += 1;
+        }
+        Ok(())
+    }
+}
+
+pub(super) struct Memory<'a>(pub &'a [u8]);
+
+impl Source for Memory<'_> {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.0.read_at(offset, buf)
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        Some(self.0)
+    }
+}
+
+struct Named {
+    path: PathBuf,
+    len: u64,
+    file: Option<FileSource>,
+}
+
+impl Source for Named {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        match &self.file {
+            Some(file) => file.read_at(offset, buf),
+            None => FileSource::new(fs::File::open(&self.path)?)?.read_at(offset, buf),
+        }
+    }
+}
+
+fn bad_name(path: &Path) -> Error {
+    Error::InvalidArgument(format!(
+        "the name of {} cannot be stored: rename it (UTF-8, without backslashes)",
+        path.display()
+    ))
+}
+
+fn kind_of(path: &Path, follow: bool) -> Result<EntryKind> {
+    let meta = fs::symlink_metadata(path).map_err(|e| Error::io("open", path, e))?;
+    let is_link = meta.is_symlink();
+    if is_link && !follow {
+        return Err(Error::InvalidArgument(format!(
+            "{} is a symbolic link: pass --follow to store what it points to",
+            path.display()
+        )));
+    }
+    let meta = if is_link { fs::metadata(path) } else { Ok(meta) };
+    let meta = meta.map_err(|e| Error::io("open", path, e))?;
+    if meta.is_dir() {
+        return Ok(EntryKind::Directory);
+    }
+    if !meta.is_file() {
+        return Err(Error::InvalidArgument(format!(
+            "{} is neither a file nor a directory (use - to read a pipe)",
+            path.display()
+        )));
+    }
+    Ok(EntryKind::File)
+}
+
+/// Appends everything below `dir`, parents first. `above` holds the canonical paths of the
+/// directories on the way here, so that links cannot lead in circles.
+fn walk(
+    dir: &Path,
+    prefix: &str,
+    follow: bool,
+    above: &mut Vec<PathBuf>,
+    found: &mut Vec<(PathBuf, String, EntryKind)>,
+) -> Result<()> {
+    let real = fs::canonicalize(dir).map_err(|e| Error::io("open", dir, e))?;
+    if above.contains(&real) {
+        return Err(Error::InvalidArgument(format!(
+            "{} is a symbolic link to a directory that contains it",
+            dir.display()
+        )));
+    }
+    above.push(real);
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(dir).map_err(|e| Error::io("read", dir, e))? {
+        paths.push(entry.map_err(|e| Error::io("read", dir, e))?.path());
+    }
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().and_then(|n| n.to_str()).filter(|n| !n.contains('\\'));
+        let name = format!("{prefix}{}", name.ok_or_else(|| bad_name(&path))?);
+        let kind = kind_of(&path, follow)?;
+        found.push((path.clone(), name.clone(), kind));
+        if kind == EntryKind::Directory {
+            walk(&path, &format!("{name}/"), follow, above, found)?;
+        }
+    }
+    above.pop();
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! What a caller can choose.
+
+use crate::{codec::Method, container::Limits, dtype::Dtype, pipeline::Cancel, simd::Level};
+use std::sync::Arc;
+
+/// Called with the number of input bytes dealt with since the last call, from any thread.
+pub type Progress = Arc<dyn Fn(u64) + Send + Sync>;
+
+/// Choices for compressing and decompressing. Start from `Options::default()` and change what
+/// matters with the `with_*` methods.
+///
+/// ```
+/// use lmc_gpu::{Options, codec::Method};
+/// let options = Options::default().with_method(Method::Fast).with_threads(1);
+/// assert_eq!(options.threads, 1);
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Options {
+    /// How to code. Default `auto`; recorded per chunk. Only for compressing.
+    pub method: Method,
+    /// Worker threads; 0, the default, is one a core. Not stored: archives do not depend on it.
+    pub threads: usize,
+    /// Instruction set. Default: the best one here. Not stored: archives do not depend on it.
+    pub level: Level,
+    /// Element type of headerless input. Default `None`: recognise formats. Stored.
+    pub dtype: Option<Dtype>,
+    /// Whether symbolic links are followed; they are refused otherwise, which is the default.
+    pub follow_symlinks: bool,
+    /// Whether existing output is replaced. Default `false`.
+    pub force: bool,
+    /// Bounds on sizes that an archive states. Not stored.
+    pub limits: Limits,
+    /// Told about every stretch of input dealt with. Default: nobody.
+    pub progress: Option<Progress>,
+    /// Stops the work between chunks. Default: never.
+    pub cancel: Arc<Cancel>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            method: Method::Auto,
+            threads: 0,
+            level: Level::best(),
+            dtype: None,
+            follow_symlinks: false,
+            force: false,
+            limits: Limits::default(),
+            progress: None,
+            cancel: Arc::new(Cancel::new()),
+        }
+    }
+}
+
+macro_rules! with {
+    ($($name:ident $field:ident: $type:ty),* $(,)?) => {
+        impl Options {$(
+            #[doc = concat!("Sets [`Options::", stringify!($field), "`].")]
+            #[must_use]
+            pub fn $name(mut self, $field: $type) -> Self {
+                self.$field = $field;
+                self
+            }
+        )*}
+    };
+}
+
+with! {
+    with_method method: Method,
+    with_threads threads: usize,
+    with_level level: Level,
+    with_dtype dtype: Option<Dtype>,
+    with_follow_symlinks follow_symlinks: bool,
+    with_force force: bool,
+    with_limits limits: Limits,
+    with_progress progress: Option<Progress>,
+    with_cancel cancel: Arc<Cancel>,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("method", &self.method)
+            .field("threads", &self.threads)
+            .field("level", &self.level)
+            .field("dtype", &self.dtype)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,173 @@
+//! Records of an archive, one after another, without seeking.
+
+use crate::{
+    Error, Result,
+    container::{
+        ChunkMeta, HEADER_LEN, Header, Index, Limits, Manifest, RECORD_HEADER_LEN, RecordHeader,
+        RecordType, TRAILER_LEN, Trailer, index::IndexedRecord,
+    },
+};
+use std::io::Read;
+
+/// One record as it arrived.
+#[derive(Default)]
+pub(super) struct Record {
+    pub kind: RecordType,
+    /// Offset of its header in the archive.
+    pub offset: u64,
+    pub meta: Vec<u8>,
+    pub payload: Vec<u8>,
+}
+
+impl Record {
+    pub fn payload_offset(&self) -> u64 {
+        self.offset + (RECORD_HEADER_LEN + self.meta.len()) as u64
+    }
+}
+
+pub(super) struct Receiver<'r> {
+    reader: &'r mut (dyn Read + Send),
+    limits: Limits,
+    offset: u64,
+    /// The records so far, to be compared with the index.
+    seen: Vec<IndexedRecord>,
+    index: Record,
+}
+
+impl<'r> Receiver<'r> {
+    /// Reads the header. With `keep_going` it may be damaged.
+    pub fn new(
+        reader: &'r mut (dyn Read + Send),
+        limits: Limits,
+        keep_going: bool,
+    ) -> Result<Self> {
+        let index = Record::default();
+        let mut receiver = Receiver { reader, limits, offset: 0, seen: Vec::new(), index };
+        let mut header = Vec::new();
+        receiver.read(HEADER_LEN as u64, &mut header, false)?;
+        match Header::read(&header) {
+            Err(Error::Corrupt(_)) if keep_going && header.len() == HEADER_LEN => {}
+            done => drop(done?),
+        }
+        Ok(receiver)
+    }
+
+    /// Reads the manifest, which comes first.
+    pub fn manifest(&mut self) -> Result<Manifest> {
+        let mut record = Record::default();
+        self.record(&mut record)?;
+        if record.kind != RecordType::Manifest {
+            return Err(Error::Corrupt("the archive does not begin with a manifest".into()));
+        }
+        Manifest::from_record(&record.meta, &record.payload, &self.limits)
+    }
+
+    /// Reads the next chunk or copy into `record`; `None` where the index has come instead.
+    /// Chunks restore nothing at `end` or after it.
+    pub fn chunk(&mut self, record: &mut Record, end: u64) -> Result<Option<ChunkMeta>> {
+        self.record(record)?;
+        let is_copy = match record.kind {
+            RecordType::Chunk => false,
+            RecordType::Copy => true,
+            RecordType::Index => {
+                self.index = std::mem::take(record);
+                return Ok(None);
+            }
+            _ => return Err(Error::Corrupt("a record of an unexpected type".into())),
+        };
+        let wrong = || Error::Corrupt("its metadata is wrong".into());
+        let meta = ChunkMeta::read(&record.meta).ok_or_else(wrong)?;
+        let last = meta.pieces.last().map_or(0, |p| p.offset + p.len);
+        if meta.copy_of.is_some() != is_copy || last > end {
+            return Err(wrong());
+        }
+        if !meta.references.is_empty() {
+            return Err(Error::Unsupported(
+                "it refers to other bytes, which a pipe does not give: use a file".into(),
+            ));
+        }
+        if meta.len() > self.limits.chunk_len {
+            return Err(Error::LimitExceeded(format!(
+                "it has {} bytes, more than the limit of {}",
+                meta.len(),
+                self.limits.chunk_len
+            )));
+        }
+        Ok(Some(meta))
+    }
+
+    /// Reads the trailer and checks the index against it and the records.
+    pub fn finish(mut self) -> Result<Index> {
+        let record = std::mem::take(&mut self.index);
+        let first = HEADER_LEN as u64;
+        let index = Index::from_record(&record.meta, &record.payload, first, &self.limits)?;
+        // The index itself is the last record seen.
+        self.seen.pop();
+        if index.records != self.seen {
+            return Err(Error::Corrupt("the index does not list the records that came".into()));
+        }
+        let mut trailer = Vec::new();
+        self.read(TRAILER_LEN as u64, &mut trailer, true)?;
+        let bytes = trailer.first_chunk().ok_or_else(|| self.cut())?;
+        let trailer = Trailer::read(bytes, self.offset)?;
+        if trailer.index_offset != record.offset {
+            return Err(Error::Corrupt("the trailer does not point to the index".into()));
+        }
+        let mut more = Vec::new();
+        if self.read(1, &mut more, false)? > 0 {
+            return Err(Error::Corrupt("something follows the end of the archive".into()));
+        }
+        Ok(index)
+    }
+
+    fn record(&mut self, record: &mut Record) -> Result<()> {
+        record.offset = self.offset;
+        let mut header = Vec::with_capacity(RECORD_HEADER_LEN);
+        self.read(RECORD_HEADER_LEN as u64, &mut header, true)?;
+        let header = header.first_chunk().ok_or_else(|| self.cut())?;
+        let header = RecordHeader::read(header)?;
+        record.kind = header.kind;
+        let is_table = matches!(header.kind, RecordType::Manifest | RecordType::Index);
+        let (meta_limit, payload_limit) = match is_table {
+            true => (self.limits.table_len, self.limits.table_len),
+            false => (self.limits.table_len, self.limits.chunk_len),
+        };
+        for (len, limit) in [(header.meta_len, meta_limit), (header.payload_len, payload_limit)] {
+            if u64::from(len) > limit {
+                return Err(Error::LimitExceeded(format!(
+                    "a record has {len} bytes, more than the limit of {limit}"
+                )));
+            }
+        }
+        self.read(u64::from(header.meta_len), &mut record.meta, true)?;
+        header.check_meta(&record.meta)?;
+        self.read(u64::from(header.payload_len), &mut record.payload, true)?;
+        self.seen.push(IndexedRecord {
+            kind: header.kind,
+            offset: record.offset,
+            meta: record.meta.clone(),
+            payload_len: header.payload_len,
+        });
+        Ok(())
+    }
+
+    /// Reads `len` bytes, or as many as there are unless `all` are needed. Memory grows as they
+    /// arrive.
+    fn read(&mut self, len: u64, out: &mut Vec<u8>, all: bool) -> Result<u64> {
+        out.clear();
+        let n = (&mut *self.reader)
+            .take(len)
+            .read_to_end(out)
+            .map_err(|source| Error::Io { context: "cannot read the archive".into(), source })?
+            as u64;
+        self.offset += n;
+        if all && n < len {
+            return Err(self.cut());
+        }
+        Ok(n)
+    }
+
+    fn cut(&self) -> Error {
+        Error::Truncated(format!("the archive is cut short: it ends after {} bytes", self.offset))
+    }
+}

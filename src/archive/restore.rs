@@ -1,0 +1,252 @@
+//! Archive → files or memory.
+
+use super::{
+    Archive,
+    damage::Damage,
+    digest::{Digests, leaves},
+    open::Buffers,
+    options::Options,
+    target::{InOrder, Target},
+};
+use crate::{
+    Error, Result,
+    container::EntryKind,
+    pipeline::{self, numbered},
+};
+use std::{
+    io::Write,
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
+
+/// What restoring or verifying did.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Restored {
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Number of files.
+    pub files: u64,
+    /// What could not be restored; empty unless the caller asked to keep going.
+    pub damage: Vec<Damage>,
+}
+
+/// Decompresses an archive that holds one file.
+///
+/// # Errors
+/// `InvalidArgument` for archives of directories; `LimitExceeded` where the file does not fit
+/// into memory; everything that [`Archive::open`] and [`Archive::restore`] report.
+pub fn decompress(archive: &[u8], options: &Options) -> Result<Vec<u8>> {
+    let opened = Archive::from_bytes(archive, options.limits)?;
+    let mut out = Vec::new();
+    usize::try_from(opened.total_len())
+        .ok()
+        .and_then(|len| out.try_reserve_exact(len).ok().map(|()| len))
+        .map(|len| out.resize(len, 0))
+        .ok_or_else(|| {
+            Error::LimitExceeded("the decompressed file does not fit into memory".into())
+        })?;
+    opened.restore_into(&mut out, options)?;
+    Ok(out)
+}
+
+/// As [`decompress`], into a buffer of the caller's that has exactly the file's length.
+///
+/// # Errors
+/// As for [`decompress`], and `InvalidArgument` where the length differs.
+pub fn decompress_into(archive: &[u8], out: &mut [u8], options: &Options) -> Result<()> {
+    Archive::from_bytes(archive, options.limits)?.restore_into(out, options)
+}
+
+/// Slices of the output that one chunk fills.
+type Slots<'o> = Mutex<Vec<&'o mut [u8]>>;
+
+#[derive(Default)]
+struct Worker {
+    job: usize,
+    bytes: Vec<u8>,
+    buffers: Buffers,
+    leaves: Vec<(u64, u64)>,
+    damage: Option<Error>,
+}
+
+impl Archive<'_> {
+    /// Decompresses the only file into `out`, which has its length.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a directory or another length; `Corrupt` names the chunk.
+    pub fn restore_into(&self, out: &mut [u8], options: &Options) -> Result<()> {
+        if self.manifest.is_directory || out.len() as u64 != self.total_len() {
+            return Err(Error::InvalidArgument(format!(
+                "the output has {} bytes, the archive restores {} (and must hold a single file)",
+                out.len(),
+                self.total_len()
+            )));
+        }
+        let mut slots: Vec<Slots> = self.chunks.iter().map(|_| Mutex::default()).collect();
+        let mut rest = out;
+        for place in &self.places {
+            let (head, tail) = rest.split_at_mut(place.piece.len as usize);
+            let slot = slots[place.chunk as usize].get_mut();
+            slot.unwrap_or_else(PoisonError::into_inner).push(head);
+            rest = tail;
+        }
+        let work = |w: &mut Worker| {
+            let mut slot = slots[w.job].lock().unwrap_or_else(PoisonError::into_inner);
+            if let [whole] = &mut slot[..] {
+                self.decode_chunk(w.job, options.level, &mut w.buffers, whole)
+                    .map_err(|e| self.locate(w.job, e))?;
+                w.leaves = leaves(&self.chunks[w.job].meta, whole, &self.ends);
+            } else {
+                self.decode(w, options)?;
+                let mut at = 0;
+                for part in slot.iter_mut() {
+                    part.copy_from_slice(&w.bytes[at..at + part.len()]);
+                    at += part.len();
+                }
+            }
+            Ok(())
+        };
+        self.run(options, work, |_| Ok(())).map(|_| ())
+    }
+
+    /// Decodes everything and checks every checksum, writing nothing.
+    ///
+    /// # Errors
+    /// `Corrupt` names file, tensor and chunk of the first fault, unless `keep_going`: then all
+    /// faults are in [`Restored::damage`].
+    pub fn verify(&self, options: &Options, keep_going: bool) -> Result<Restored> {
+        self.run_kept(options, keep_going, |_| Ok(()))
+    }
+
+    /// Restores the file or directory to `out`, which appears whole or not at all.
+    ///
+    /// # Errors
+    /// As for [`Archive::verify`]; with `keep_going` damaged stretches are zero-filled instead.
+    /// `InvalidArgument` where `out` exists and [`Options::force`] is not set; `Io`.
+    pub fn restore(&self, out: &Path, options: &Options, keep_going: bool) -> Result<Restored> {
+        let target = Target::create(&self.manifest, &self.ends, out, options.force)?;
+        let restored = self.run_kept(options, keep_going, |w: &mut Worker| match w.damage {
+            Some(_) => Ok(()),
+            None => target.put(&self.chunks[w.job].meta.pieces, &w.bytes),
+        })?;
+        target.commit()?;
+        Ok(restored)
+    }
+
+    /// Restores the only file to a writer that cannot seek.
+    ///
+    /// # Errors
+    /// As for [`Archive::restore`]; what was written before a fault was found stays written.
+    pub fn restore_to_writer(
+        &self,
+        out: &mut (dyn Write + Send),
+        options: &Options,
+        keep_going: bool,
+    ) -> Result<Restored> {
+        if self.manifest.is_directory {
+            return Err(Error::InvalidArgument(
+                "the archive holds a directory, which a pipe cannot take: restore it with -o DIR"
+                    .into(),
+            ));
+        }
+        let mut damage = Vec::new();
+        let mut out = InOrder::new(out, self.limits.chunk_len);
+        let mut restored = self.run(
+            options,
+            |w| {
+                w.damage = match self.decode(w, options) {
+                    Err(e) if keep_going && is_content(&e) => Some(e),
+                    done => done.map(|()| None)?,
+                };
+                Ok(())
+            },
+            |w| {
+                if let Some(e) = w.damage.take() {
+                    w.bytes.fill(0);
+                    damage.extend(self.damage(w.job, &e.to_string()));
+                }
+                out.put(&self.chunks[w.job].meta.pieces, &w.bytes)
+            },
+        )?;
+        out.finish()?;
+        restored.damage = damage;
+        Ok(restored)
+    }
+
+    fn decode(&self, w: &mut Worker, options: &Options) -> Result<()> {
+        let meta = &self.chunks[w.job].meta;
+        w.bytes.resize(meta.len() as usize, 0);
+        self.decode_chunk(w.job, options.level, &mut w.buffers, &mut w.bytes)
+            .map_err(|e| self.locate(w.job, e))?;
+        w.leaves = leaves(meta, &w.bytes, &self.ends);
+        Ok(())
+    }
+
+    /// Decodes all chunks into the workers' buffers and calls `put` for each.
+    fn run_kept(
+        &self,
+        options: &Options,
+        keep_going: bool,
+        put: impl Fn(&mut Worker) -> Result<()> + Sync,
+    ) -> Result<Restored> {
+        let mut damage = Vec::new();
+        let work = |w: &mut Worker| {
+            w.damage = match self.decode(w, options) {
+                Err(e) if keep_going && is_content(&e) => Some(e),
+                done => done.map(|()| None)?,
+            };
+            put(w)
+        };
+        let mut restored = self.run(options, work, |w| {
+            if let Some(e) = w.damage.take() {
+                damage.extend(self.damage(w.job, &e.to_string()));
+            }
+            Ok(())
+        })?;
+        restored.damage = damage;
+        Ok(restored)
+    }
+
+    fn run(
+        &self,
+        options: &Options,
+        work: impl Fn(&mut Worker) -> Result<()> + Sync,
+        mut done: impl FnMut(&mut Worker) -> Result<()> + Send,
+    ) -> Result<Restored> {
+        let mut digests = Digests::default();
+        let mut whole = true;
+        let n = self.chunks.len();
+        pipeline::run_ordered(
+            pipeline::worker_count(options.threads).min(n.max(1)),
+            &options.cancel,
+            Worker::default,
+            numbered(n, |w: &mut Worker, job| w.job = job),
+            work,
+            |w| {
+                whole &= w.damage.is_none();
+                digests.add(std::mem::take(&mut w.leaves));
+                if let Some(progress) = &options.progress {
+                    progress(self.chunks[w.job].meta.len());
+                }
+                done(w)
+            },
+        )?;
+        let mut restored = Restored { bytes: self.total_len(), ..Restored::default() };
+        for (i, entry) in self.manifest.entries.iter().enumerate() {
+            restored.files += u64::from(entry.kind != EntryKind::Directory);
+            if whole && digests.file(self.start_of(i), self.ends[i]) != self.digests[i] {
+                return Err(Error::Corrupt(format!(
+                    "{}: the digest of the file does not match",
+                    entry.path
+                )));
+            }
+        }
+        Ok(restored)
+    }
+}
+
+/// Whether the archive's bytes are at fault, so that the other chunks may still be good.
+pub(super) fn is_content(e: &Error) -> bool {
+    matches!(e, Error::Corrupt(_) | Error::Truncated(_) | Error::LimitExceeded(_))
+}

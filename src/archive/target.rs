@@ -1,0 +1,215 @@
+//! Where restored bytes go: a file, a directory, or a pipe.
+
+use super::output::{AtomicDirectory, AtomicFile};
+use crate::{
+    Error, Result,
+    container::{EntryKind, Manifest, Piece},
+    source::{FileSource, Source},
+};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+/// A file or directory that is filled in any order and appears whole or not at all.
+pub(super) struct Target<'m> {
+    manifest: &'m Manifest,
+    ends: &'m [u64],
+    place: Place,
+}
+
+enum Place {
+    File(AtomicFile, PathBuf),
+    Directory(AtomicDirectory),
+}
+
+impl<'m> Target<'m> {
+    /// Starts what will become `out`: every file gets its length at once. `ends` are the ends of
+    /// the manifest's entries in the address space.
+    pub fn create(
+        manifest: &'m Manifest,
+        ends: &'m [u64],
+        out: &Path,
+        force: bool,
+    ) -> Result<Target<'m>> {
+        if !manifest.is_directory {
+            let file = AtomicFile::create(out, force)?;
+            let len = manifest.entries.first().map_or(0, |e| e.len);
+            file.file().set_len(len).map_err(|e| Error::io("write", out, e))?;
+            return Ok(Target { manifest, ends, place: Place::File(file, out.to_owned()) });
+        }
+        let directory = AtomicDirectory::create(out, force)?;
+        for entry in &manifest.entries {
+            let path = directory.path().join(&entry.path);
+            let failed = |e| Error::io("create", &path, e);
+            if entry.kind == EntryKind::Directory {
+                std::fs::create_dir(&path).map_err(failed)?;
+            } else {
+                File::create_new(&path).and_then(|f| f.set_len(entry.len)).map_err(failed)?;
+            }
+        }
+        Ok(Target { manifest, ends, place: Place::Directory(directory) })
+    }
+
+    /// Writes decoded bytes to their pieces, which lie inside the address space.
+    pub fn put(&self, pieces: &[Piece], bytes: &[u8]) -> Result<()> {
+        scatter(pieces, self.ends, |entry, offset, at| {
+            self.with_file(entry, "write", |f| write_at(f, offset, &bytes[at]))
+        })
+    }
+
+    /// Reads back what [`Target::put`] wrote.
+    pub fn get(&self, pieces: &[Piece], bytes: &mut [u8]) -> Result<()> {
+        scatter(pieces, self.ends, |entry, offset, at| {
+            let bytes = &mut bytes[at];
+            self.with_file(entry, "read", |f| {
+                FileSource::new(f.try_clone()?)?.read_at(offset, bytes)
+            })
+        })
+    }
+
+    /// A file of the target, as it is so far.
+    pub fn file(&self, entry: usize) -> Result<FileSource> {
+        let mut source = None;
+        self.with_file(entry, "read", |f| {
+            source = Some(FileSource::new(f.try_clone()?)?);
+            Ok(())
+        })?;
+        source.ok_or_else(|| Error::InvalidArgument("not a file".into()))
+    }
+
+    fn with_file(
+        &self,
+        entry: usize,
+        action: &str,
+        act: impl FnOnce(&File) -> std::io::Result<()>,
+    ) -> Result<()> {
+        match &self.place {
+            Place::File(file, out) => act(file.file()).map_err(|e| Error::io(action, out, e)),
+            Place::Directory(directory) => {
+                let path = directory.path().join(&self.manifest.entries[entry].path);
+                File::options()
+                    .read(true)
+                    .write(true)
+                    .open(&path)
+                    .and_then(|f| act(&f))
+                    .map_err(|e| Error::io(action, &path, e))
+            }
+        }
+    }
+
+    /// Puts everything on disk and gives it its name.
+    pub fn commit(self) -> Result<()> {
+        let directory = match self.place {
+            Place::File(file, _) => return file.commit(),
+            Place::Directory(directory) => directory,
+        };
+        for entry in self.manifest.entries.iter().rev() {
+            let path = directory.path().join(&entry.path);
+            let synced = File::open(&path).and_then(|f| f.sync_all());
+            synced.map_err(|e| Error::io("sync", &path, e))?;
+        }
+        directory.commit()
+    }
+}
+
+/// Calls `visit` for every stretch of `pieces` that lies in one file: entry of the manifest,
+/// first byte within it, range within the bytes that fill the pieces.
+pub(super) fn scatter(
+    pieces: &[Piece],
+    ends: &[u64],
+    mut visit: impl FnMut(usize, u64, std::ops::Range<usize>) -> Result<()>,
+) -> Result<()> {
+    let mut at = 0;
+    for piece in pieces {
+        let (mut from, end) = (piece.offset, piece.offset + piece.len);
+        while from < end {
+            let entry = ends.partition_point(|&e| e <= from);
+            let start = if entry == 0 { 0 } else { ends[entry - 1] };
+            let n = (end.min(ends[entry]) - from) as usize;
+            visit(entry, from - start, at..at + n)?;
+            at += n;
+            from += n as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Sends bytes to a writer in the order of the address space. What comes early waits in memory;
+/// archives hold a chunk at the place of its first piece, so only the pieces of gathered chunks
+/// do.
+pub(super) struct InOrder<'w> {
+    out: &'w mut (dyn Write + Send),
+    next: u64,
+    early: BTreeMap<u64, Vec<u8>>,
+    early_len: u64,
+    limit: u64,
+}
+
+impl<'w> InOrder<'w> {
+    /// At most `limit` bytes wait.
+    pub fn new(out: &'w mut (dyn Write + Send), limit: u64) -> Self {
+        InOrder { out, next: 0, early: BTreeMap::new(), early_len: 0, limit }
+    }
+
+    /// Takes the bytes of a chunk.
+    pub fn put(&mut self, pieces: &[Piece], bytes: &[u8]) -> Result<()> {
+        let mut at = 0;
+        for piece in pieces {
+            let bytes = &bytes[at..at + piece.len as usize];
+            at += bytes.len();
+            if piece.offset == self.next {
+                self.send(bytes)?;
+                continue;
+            }
+            self.early_len += piece.len;
+            if self.early_len > self.limit {
+                return Err(Error::LimitExceeded(format!(
+                    "more than {} bytes wait for their turn: restore this archive to a file \
+                     instead of a pipe",
+                    self.limit
+                )));
+            }
+            self.early.insert(piece.offset, bytes.to_vec());
+        }
+        while let Some(first) = self.early.first_entry() {
+            if *first.key() > self.next {
+                break;
+            }
+            let bytes = first.remove();
+            self.early_len -= bytes.len() as u64;
+            self.send(&bytes)?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).map_err(write_error)?;
+        self.next += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Flushes the writer.
+    pub fn finish(self) -> Result<()> {
+        self.out.flush().map_err(write_error)
+    }
+}
+
+fn write_error(source: std::io::Error) -> Error {
+    Error::Io { context: "cannot write the output".into(), source }
+}
+
+/// Writes all of `bytes` at an offset.
+pub(super) fn write_at(file: &File, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+    #[cfg(unix)]
+    return std::os::unix::fs::FileExt::write_all_at(file, bytes, offset);
+    #[cfg(not(unix))]
+    {
+        use std::io::{Seek, SeekFrom};
+        let mut file = file;
+        file.seek(SeekFrom::Start(offset))?;
+        file.write_all(bytes)
+    }
+}

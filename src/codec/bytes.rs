@@ -1,0 +1,43 @@
+//! Opaque bytes: a general coder.
+
+use super::{Method, form};
+use crate::{Error, Result};
+
+/// Appends the bytes, coded by zstd, and returns the form. `STORED` means that coding does
+/// not pay; what was appended is then of no use.
+pub fn encode(method: Method, bytes: &[u8], out: &mut Vec<u8>) -> Result<u8> {
+    let level = match method {
+        Method::Fast | Method::Cascade => 1,
+        Method::Max => 19,
+        _ if bytes.len() <= 64 << 10 => 15,
+        _ => 6,
+    };
+    if level > 1 && bytes.len() > SAMPLE.len() * 4 && !shrinks(bytes)? {
+        return Ok(form::STORED);
+    }
+    out.extend_from_slice(&zstd::bulk::compress(bytes, level)?);
+    Ok(form::ZSTD)
+}
+
+/// Stretches of a large chunk that tell whether it is worth a try.
+const SAMPLE: std::ops::Range<usize> = 0..16 << 10;
+
+/// Whether one of three stretches of the bytes shrinks by zstd -1.
+fn shrinks(bytes: &[u8]) -> Result<bool> {
+    let n = SAMPLE.len();
+    for start in [0, (bytes.len() - n) / 2, bytes.len() - n] {
+        let coded = zstd::bulk::compress(&bytes[start..start + n], 1)?;
+        if coded.len() + n / 128 < n {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Inverse of [`encode`], for a known decoded length.
+pub fn decode(payload: &[u8], out: &mut [u8]) -> Result<()> {
+    match zstd::bulk::decompress_to_buffer(payload, out) {
+        Ok(n) if n == out.len() => Ok(()),
+        _ => Err(Error::Corrupt("the coded data is damaged".into())),
+    }
+}

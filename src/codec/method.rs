@@ -1,0 +1,102 @@
+//! The named methods.
+
+use super::study;
+
+/// How chunks are coded. Every method stores a chunk as it is where it would not shrink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Method {
+    /// Measures a sample of each chunk and takes what pays: the default.
+    Auto,
+    /// `cascade` on exponents, the rest packed: memory speed.
+    Fast,
+    /// Tries everything on whole chunks.
+    Max,
+    /// Stores the bytes.
+    Raw,
+    /// Interleaved rANS on exponents with 0 to 3 mantissa bits.
+    Rans,
+    /// The digit cascade on exponents.
+    Cascade,
+    /// Huffman on exponents, a codebook every 64 KiB.
+    Huffman,
+    /// Run lengths on exponents.
+    Runs,
+    /// XOR with the base, a plane a byte; chunks without a base as `auto`.
+    Xor,
+    /// Order-preserving difference from the base; chunks without a base as `auto`.
+    Diff,
+    /// zstd on the bytes.
+    Zstd,
+    /// A method of one of the studies this codec descends from.
+    Study(study::Method),
+}
+
+impl Method {
+    /// Every method, in the order in which they are listed.
+    pub const ALL: [Method; 20] = [
+        Method::Auto,
+        Method::Fast,
+        Method::Max,
+        Method::Raw,
+        Method::Rans,
+        Method::Cascade,
+        Method::Huffman,
+        Method::Runs,
+        Method::Xor,
+        Method::Diff,
+        Method::Zstd,
+        Method::Study(study::Method::Lmc),
+        Method::Study(study::Method::LmcPlain),
+        Method::Study(study::Method::Plmc),
+        Method::Study(study::Method::Sem),
+        Method::Study(study::Method::Xz),
+        Method::Study(study::Method::ByteplaneXz),
+        Method::Study(study::Method::BitplaneXz),
+        Method::Study(study::Method::ClassGroupXz),
+        Method::Study(study::Method::ExponentGroupXz),
+    ];
+
+    /// Its name, as `--method` takes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Auto => "auto",
+            Method::Fast => "fast",
+            Method::Max => "max",
+            Method::Raw => "raw",
+            Method::Rans => "rans",
+            Method::Cascade => "cascade",
+            Method::Huffman => "huffman",
+            Method::Runs => "runs",
+            Method::Xor => "xor",
+            Method::Diff => "diff",
+            Method::Zstd => "zstd",
+            Method::Study(method) => method.name(),
+        }
+    }
+
+    /// The method with this name.
+    pub fn parse(name: &str) -> Option<Method> {
+        Self::ALL.into_iter().find(|m| m.name() == name)
+    }
+
+    /// Words of `word_len` bytes in a chunk, where the method asks for more than the usual
+    /// 256 Ki: tables are a smaller part of larger chunks, which matters most for short words.
+    pub fn chunk_words(self, word_len: usize) -> Option<u64> {
+        (self == Method::Max && word_len <= 2).then_some(1 << 20)
+    }
+
+    /// Bytes of a chunk, where the method asks for a size of its own.
+    pub fn chunk_len(self) -> Option<u64> {
+        match self {
+            Method::Study(method) => method.chunk_len().map(|n| n as u64),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Method {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}

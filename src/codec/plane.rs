@@ -1,0 +1,259 @@
+//! Planes of a chunk: one byte a word, each coded by itself.
+//!
+//! ```text
+//! coded plane    coder (1 byte), length (4 bytes), data
+//! ```
+
+use crate::{
+    bits::{pack, unpack},
+    entropy::{
+        cascade,
+        frequency::{self, Table},
+        histogram, huffman, rans, runs,
+    },
+    simd::Level,
+};
+
+/// One value for all words.
+pub const CONSTANT: u8 = 0;
+/// The values' low bits, one after another.
+pub const PACKED: u8 = 1;
+/// Interleaved rANS under one table.
+pub const RANS: u8 = 2;
+/// The digit cascade.
+pub const CASCADE: u8 = 3;
+/// Huffman with a codebook every 64 KiB.
+pub const HUFFMAN: u8 = 4;
+/// Run lengths.
+pub const RUNS: u8 = 5;
+/// Interleaved rANS with a table for every context.
+pub const CONTEXTS: u8 = 6;
+
+/// Bytes in front of a coded plane.
+pub const PREFIX: usize = 5;
+
+/// Which coders a plane may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The smallest of constant, packed and rANS; packed without a full count where a sample
+    /// promises less than a hundredth.
+    Sampled,
+    /// The smallest of constant, packed and rANS.
+    Smallest,
+    /// This coder, or packed where it would be larger.
+    Coder(u8),
+}
+
+/// Buffers for the planes of one chunk.
+#[derive(Default)]
+pub struct Planes {
+    pub symbols: Vec<u8>,
+    pub rest_lo: Vec<u8>,
+    pub rest_hi: Vec<u8>,
+    pub tails: [Vec<u8>; 8],
+    pub heads: Vec<u16>,
+    pub escapes: Vec<u16>,
+    pub shifts: Vec<u8>,
+    pub contexts: Vec<u8>,
+    pub rows: Vec<u8>,
+    pub columns: Vec<u8>,
+    pub counts: Vec<u32>,
+    pub coder: CoderScratch,
+}
+
+/// Buffers for the coder of one plane.
+#[derive(Default)]
+pub struct CoderScratch {
+    pub stream: Vec<u8>,
+    pub cascade: Vec<u8>,
+    pub huffman: huffman::Scratch,
+}
+
+/// log2 of the lanes for a plane of `n` values: 64 lanes cost 128 bytes more than 4.
+pub fn lanes_for(n: usize) -> rans::Lanes {
+    if n >= 32 << 10 { rans::Lanes::SixtyFour } else { rans::Lanes::Four }
+}
+
+/// Appends a coded plane of values below 2^`bits`.
+pub fn encode(
+    level: Level,
+    policy: Policy,
+    values: &[u8],
+    bits: u8,
+    scratch: &mut CoderScratch,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    out.extend_from_slice(&[0; PREFIX]);
+    let packed_len = (values.len() * usize::from(bits)).div_ceil(8);
+    let coder = match policy {
+        Policy::Sampled if looks_flat(level, values, bits) => None,
+        _ => code(level, policy, values, packed_len, scratch, out),
+    };
+    let coder = coder.unwrap_or_else(|| {
+        out.truncate(start + PREFIX);
+        out.resize(start + PREFIX + packed_len, 0);
+        pack(level, bits, values, &mut out[start + PREFIX..]);
+        PACKED
+    });
+    let len = (out.len() - start - PREFIX) as u32;
+    out[start] = coder;
+    out[start + 1..start + PREFIX].copy_from_slice(&len.to_le_bytes());
+}
+
+/// Appends the data of a plane in fewer than `limit` bytes and returns its coder, or `None`.
+fn code(
+    level: Level,
+    policy: Policy,
+    values: &[u8],
+    limit: usize,
+    scratch: &mut CoderScratch,
+    out: &mut Vec<u8>,
+) -> Option<u8> {
+    let first = *values.first()?;
+    if policy == Policy::Coder(PACKED) {
+        return None;
+    }
+    let mut counts = [0u32; 256];
+    histogram::count(level, values, &mut counts);
+    if counts[usize::from(first)] as usize == values.len() {
+        out.push(first);
+        return Some(CONSTANT);
+    }
+    let start = out.len();
+    match policy {
+        Policy::Coder(CASCADE) => {
+            let plan = cascade::plan(&counts);
+            let room = cascade_room(&mut scratch.cascade, values.len());
+            out.resize(start + limit.max(1) - 1, 0);
+            let len = cascade::encode(level, &plan, values, room, &mut out[start..])?;
+            out.truncate(start + len);
+            return Some(CASCADE);
+        }
+        Policy::Coder(HUFFMAN) => {
+            huffman::encode(level, values, &mut scratch.huffman, out);
+            return (out.len() - start < limit).then_some(HUFFMAN);
+        }
+        Policy::Coder(RUNS) => {
+            out.resize(start + limit.max(1) - 1, 0);
+            let len = runs::encode(level, values, &mut out[start..])?;
+            out.truncate(start + len);
+            return Some(RUNS);
+        }
+        _ => {}
+    }
+    let table = frequency::normalise(&counts)?;
+    let lanes = lanes_for(values.len());
+    let stream_len = frequency::cost(&counts, &table).div_ceil(8 * 256) as usize;
+    out.push(lanes.log2());
+    frequency::write(&table, out);
+    if out.len() - start + stream_len + 2 * lanes.count() >= limit {
+        return None;
+    }
+    let encode_table = rans::EncodeTable::new(&table);
+    let room = rans::bound(values.len(), lanes);
+    if scratch.stream.len() < room {
+        scratch.stream.resize(room, 0);
+    }
+    let stream = &mut scratch.stream[..room];
+    let at = rans::encode(level, lanes, values, &encode_table, stream)?;
+    out.extend_from_slice(&stream[at..]);
+    (out.len() - start < limit).then_some(RANS)
+}
+
+/// Scratch for cascades of `n` symbols.
+pub fn cascade_room(scratch: &mut Vec<u8>, n: usize) -> &mut [u8] {
+    let len = cascade::scratch_len(n);
+    if scratch.len() < len {
+        scratch.resize(len, 0);
+    }
+    &mut scratch[..len]
+}
+
+/// Whether a sample of the values promises a gain of less than a hundredth.
+fn looks_flat(level: Level, values: &[u8], bits: u8) -> bool {
+    const GROUP: usize = 64;
+    const STEP: usize = 16;
+    if values.len() < GROUP * STEP * 32 {
+        return false;
+    }
+    let mut counts = [0u32; 256];
+    let mut n = 0u64;
+    for group in values.chunks_exact(GROUP * STEP) {
+        histogram::count(level, &group[..GROUP], &mut counts);
+        n += GROUP as u64;
+    }
+    let present = counts.iter().filter(|&&c| c > 0).count() as u64;
+    // Miller and Madow: a sample of n hides (present − 1) / (2 n ln 2) bits of entropy.
+    let hidden = present.saturating_sub(1) * 185;
+    let full = n * u64::from(bits) * 256;
+    frequency::entropy(&counts) + hidden > full - full / 100
+}
+
+/// A coded plane, not decoded yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Coded<'a> {
+    pub coder: u8,
+    pub data: &'a [u8],
+}
+
+/// Takes a coded plane off the front of a payload.
+pub fn take<'a>(payload: &mut &'a [u8]) -> Option<Coded<'a>> {
+    let (prefix, rest) = payload.split_first_chunk::<PREFIX>()?;
+    let len = u32::from_le_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]);
+    let (data, rest) = rest.split_at_checked(len as usize)?;
+    *payload = rest;
+    Some(Coded { coder: prefix[0], data })
+}
+
+impl Coded<'_> {
+    /// Decodes a plane of `out.len()` values below 2^`bits`. `None` where it is damaged.
+    pub fn decode(
+        &self,
+        level: Level,
+        bits: u8,
+        scratch: &mut CoderScratch,
+        out: &mut [u8],
+    ) -> Option<()> {
+        let good = match self.coder {
+            CONSTANT => {
+                let [value] = *self.data else { return None };
+                out.fill(value);
+                u32::from(value) >> bits == 0
+            }
+            PACKED => {
+                let fits = self.data.len() == (out.len() * usize::from(bits)).div_ceil(8);
+                fits && unpack(level, bits, self.data, out)
+            }
+            RANS => return decode_rans(level, self.data, bits, out),
+            CASCADE => {
+                let room = cascade_room(&mut scratch.cascade, out.len());
+                cascade::decode(level, self.data, room, out) && below(out, bits)
+            }
+            HUFFMAN => huffman::decode(level, self.data, out) && below(out, bits),
+            RUNS => runs::decode(self.data, out) && below(out, bits),
+            _ => false,
+        };
+        good.then_some(())
+    }
+}
+
+/// Decodes the data of a `RANS` plane.
+fn decode_rans(level: Level, data: &[u8], bits: u8, out: &mut [u8]) -> Option<()> {
+    let (&lanes, data) = data.split_first()?;
+    let (table, used) = frequency::read(data)?;
+    fits(&table, bits).then_some(())?;
+    let mut decoder =
+        rans::Decoder::new(rans::Lanes::from_log2(lanes)?, out.len(), data.get(used..)?)?;
+    let table = rans::DecodeTable::new(&table);
+    (decoder.decode(level, &table, out) && decoder.finish()).then_some(())
+}
+
+/// Whether a table's symbols are below 2^`bits`.
+pub fn fits(table: &Table, bits: u8) -> bool {
+    table.freq().iter().skip(1 << bits).all(|&f| f == 0)
+}
+
+fn below(values: &[u8], bits: u8) -> bool {
+    bits >= 8 || values.iter().fold(0, |all, v| all | v) >> bits == 0
+}

@@ -1,0 +1,168 @@
+//! Scales of rows and columns: how large the values in them are, in eighths of an octave.
+//!
+//! The scale of a row is the base-2 logarithm of the mean magnitude of its values that are not
+//! zero, that of a column the same after each value was divided by its row's scale. All of it is
+//! integer arithmetic on the fields of the words, so every machine finds the same scales.
+//!
+//! ```text
+//! magnitude of a word    m · 2^(e − 15)      e = exponent field (1 for subnormals),
+//!                                            m = mantissa with its leading one, 16 bits
+//! ```
+
+/// Where exponent and mantissa are in a head (sign lowest).
+#[derive(Clone, Copy, Debug)]
+pub struct HeadFields {
+    /// Bits of mantissa in the head.
+    pub mantissa: u32,
+}
+
+impl HeadFields {
+    /// Exponent and 16-bit mantissa; `None` for zero.
+    #[inline]
+    fn parts(self, head: u16) -> Option<(i32, u32)> {
+        let magnitude = u32::from(head) >> 1;
+        let exponent = magnitude >> self.mantissa;
+        let fraction = magnitude & ((1 << self.mantissa) - 1);
+        let leading = u32::from(exponent > 0) << self.mantissa;
+        let m = (leading | fraction) << (15 - self.mantissa);
+        (m != 0).then_some((exponent.max(1) as i32, m))
+    }
+}
+
+/// Largest scale that can be stored, relative to the smallest of the chunk.
+const MAX_SCALE: i32 = 255;
+/// Columns' scales are stored with this added.
+const COLUMN_BIAS: i32 = 64;
+
+/// Scale of every row of `row` words, relative to the smallest, which is returned.
+pub fn rows(fields: HeadFields, heads: &[u16], row: usize, scales: &mut Vec<u8>) -> i32 {
+    let absolute: Vec<Option<i32>> =
+        heads.chunks_exact(row).map(|words| row_scale(fields, words)).collect();
+    let least = absolute.iter().flatten().copied().min().unwrap_or(0);
+    scales.clear();
+    scales.extend(absolute.iter().map(|s| (s.unwrap_or(least) - least).min(MAX_SCALE) as u8));
+    least
+}
+
+/// Absolute scale of some words; `None` if all are zero.
+pub fn row_scale(fields: HeadFields, words: &[u16]) -> Option<i32> {
+    let top = words.iter().map(|&w| w >> (fields.mantissa + 1)).max()?;
+    let top = i32::from(top).max(1);
+    let (mut sum, mut n) = (0u64, 0u64);
+    for &w in words {
+        if let Some((e, m)) = fields.parts(w) {
+            sum += u64::from((m << 15) >> (top - e).min(31));
+            n += 1;
+        }
+    }
+    (n > 0).then(|| 8 * top + log2_eighths((sum / n).max(1)) - 8 * 30)
+}
+
+/// Scale of every column, given what [`rows`] found.
+pub fn columns(
+    fields: HeadFields,
+    heads: &[u16],
+    row: usize,
+    least: i32,
+    row_scales: &[u8],
+    scales: &mut Vec<u8>,
+) {
+    let mut sums = vec![0u64; row];
+    let mut counts = vec![0u32; row];
+    for (words, &scale) in heads.chunks_exact(row).zip(row_scales) {
+        let scale = least + i32::from(scale);
+        let (octave, eighth) = (scale.div_euclid(8), scale.rem_euclid(8) as usize);
+        for ((&w, sum), n) in words.iter().zip(&mut sums).zip(&mut counts) {
+            if let Some((e, m)) = fields.parts(w) {
+                let m = u64::from(m) * INVERSE_EIGHTHS[eighth];
+                *sum += (m << 15) >> (octave + 16 - e).clamp(0, 63);
+                *n += 1;
+            }
+        }
+    }
+    scales.clear();
+    scales.extend(sums.iter().zip(&counts).map(|(&sum, &n)| {
+        if n == 0 {
+            return COLUMN_BIAS as u8;
+        }
+        let log = log2_eighths((sum / u64::from(n)).max(1)) - 8 * 30;
+        (log + COLUMN_BIAS).clamp(0, 2 * COLUMN_BIAS) as u8
+    }));
+    let least = scales.iter().copied().min().unwrap_or(0);
+    scales.iter_mut().for_each(|s| *s -= least);
+}
+
+/// 2^16 · 2^(−i/8).
+const INVERSE_EIGHTHS: [u64; 8] = [65536, 60097, 55109, 50535, 46341, 42495, 38968, 35734];
+
+/// 8 · log2(x), rounded down, for x > 0.
+fn log2_eighths(x: u64) -> i32 {
+    /// 2^(i/8) · 2^15, rounded up.
+    const STEPS: [u64; 8] = [32768, 35734, 38968, 42495, 46341, 50535, 55109, 60097];
+    let octave = x.ilog2();
+    let top = if octave >= 15 { x >> (octave - 15) } else { x << (15 - octave) };
+    8 * octave as i32 + STEPS.iter().filter(|&&s| s <= top).count() as i32 - 1
+}
+
+/// Shift and context of every word from the scales of its row and column:
+/// `t = min(row + column, limit)`, context `t mod 8`, shift `(t div 8) · 2^k` symbols.
+pub fn shifts_and_contexts(
+    rows: &[u8],
+    columns: Option<&[u8]>,
+    row: usize,
+    k: u32,
+    shifts: &mut [u8],
+    contexts: &mut [u8],
+) {
+    let limit = ((255u32 >> k) * 8 + 7) as u16;
+    let parts = shifts.chunks_exact_mut(row).zip(contexts.chunks_exact_mut(row)).zip(rows);
+    for ((shifts, contexts), &r) in parts {
+        match columns {
+            None => {
+                let t = u16::from(r).min(limit);
+                shifts.fill(((t >> 3) << k) as u8);
+                contexts.fill((t & 7) as u8);
+            }
+            Some(columns) => {
+                for ((shift, context), &c) in shifts.iter_mut().zip(contexts).zip(columns) {
+                    let t = (u16::from(r) + u16::from(c)).min(limit);
+                    *shift = ((t >> 3) << k) as u8;
+                    *context = (t & 7) as u8;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(x: f32) -> u16 {
+        ((x.to_bits() >> 16) as u16).rotate_left(1)
+    }
+
+    #[test]
+    fn a_scale_is_eight_times_the_logarithm_of_the_mean_magnitude() {
+        let fields = HeadFields { mantissa: 7 };
+        for (value, log) in [(1.0f32, 0.0f64), (1.5, 0.585), (0.02, -5.644), (-3.0e-20, -64.853)] {
+            let words = vec![head(value); 64];
+            let want = (8.0 * (127.0 + log)).floor() as i32;
+            let got = row_scale(fields, &words).unwrap();
+            assert!((got - want).abs() <= 1, "{value}: {got} {want}");
+        }
+        assert_eq!(row_scale(fields, &[0, 1]), None);
+    }
+
+    #[test]
+    fn columns_tell_apart_what_rows_do_not() {
+        let fields = HeadFields { mantissa: 7 };
+        let heads: Vec<u16> =
+            (0..64 * 32).map(|i| head(if i % 32 < 16 { 1.0 } else { 4.0 })).collect();
+        let (mut r, mut c) = (Vec::new(), Vec::new());
+        let least = rows(fields, &heads, 32, &mut r);
+        columns(fields, &heads, 32, least, &r, &mut c);
+        assert!(r.iter().all(|&s| s == 0));
+        assert!(c[..16].iter().all(|&s| s == 0) && c[16..].iter().all(|&s| s == 16), "{c:?}");
+    }
+}

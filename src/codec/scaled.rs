@@ -1,0 +1,355 @@
+//! Symbols relative to the scales of their row and column, with a table for every eighth of an
+//! octave that the scale is above a whole one.
+
+use super::{
+    Method, choose,
+    float::{COLUMNS, Coded8, Float, ROWS},
+    plane::{self, Coded, Planes, Policy},
+    scale::{self, HeadFields},
+};
+use crate::{
+    entropy::{
+        frequency::{self, Table},
+        histogram, rans,
+    },
+    simd::Level,
+    transform::split::{self, Split},
+};
+
+/// Number of contexts: eighths of an octave.
+const CONTEXTS: usize = 8;
+
+/// A chunk that will be coded with scales.
+pub struct Scaled {
+    pub fields: Split,
+    pub flags: u8,
+    tables: Vec<Table>,
+}
+
+fn head_fields(float: &Float) -> HeadFields {
+    HeadFields { mantissa: u32::from(float.bits.min(16) - 1 - float.exponent) }
+}
+
+/// Mantissa bits in the symbols of a split.
+fn k_of(float: &Float, fields: &Split) -> u32 {
+    u32::from(fields.symbol_bits() - float.exponent)
+}
+
+/// Decides whether scales pay for a chunk whose cost without them is about `solo` bits. Leaves
+/// heads, scales, shifts and contexts in `planes`.
+#[allow(clippy::too_many_arguments, reason = "one caller; they are what the decision rests on")]
+pub fn plan(
+    level: Level,
+    method: Method,
+    float: &Float,
+    row: usize,
+    words: &[u8],
+    solo_fields: &Split,
+    solo: u64,
+    planes: &mut Planes,
+) -> Option<Scaled> {
+    let n = words.len() / usize::from(float.bits / 8);
+    let hf = head_fields(float);
+    let word = usize::from(float.bits / 8);
+    if method == Method::Auto && !scales_vary(hf, float, words, row, word) {
+        return None;
+    }
+    planes.heads.resize(n, 0);
+    split::heads(level, float.bits, words, &mut planes.heads);
+    let least = scale::rows(hf, &planes.heads, row, &mut planes.rows);
+    scale::columns(hf, &planes.heads, row, least, &planes.rows, &mut planes.columns);
+    let most = float.bits.min(16) - 1 - float.exponent;
+    let k = if float.exponent <= 5 { most.min(3) } else { most.min(2) };
+    let rest_bits = float.bits.min(16) - float.exponent - k;
+    let sign = solo_fields.sign.filter(|_| rest_bits > 1);
+    let mut best: Option<(u64, Scaled)> = None;
+    for columns in [true, false] {
+        let fields = Split { word_bits: float.bits, rest_bits, base: 1, sign };
+        let Some((cost, scaled)) = try_scales(level, float, fields, row, columns, planes) else {
+            continue;
+        };
+        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
+            best = Some((cost, scaled));
+        }
+    }
+    // In `auto` contexts must repay the slower coding.
+    let margin = if method == Method::Auto { n as u64 * u64::from(float.bits) / 400 } else { 0 };
+    let (_, scaled) = best.filter(|(cost, _)| cost + margin < solo)?;
+    let columns = (scaled.flags & COLUMNS != 0).then_some(&planes.columns[..]);
+    planes.shifts.resize(n, 0);
+    planes.contexts.resize(n, 0);
+    let k = u32::from(k);
+    let (shifts, contexts) = (&mut planes.shifts, &mut planes.contexts);
+    scale::shifts_and_contexts(&planes.rows, columns, row, k, shifts, contexts);
+    Some(scaled)
+}
+
+/// Cost in bits of a chunk coded with its rows' (and columns') scales.
+fn try_scales(
+    level: Level,
+    float: &Float,
+    fields: Split,
+    row: usize,
+    columns: bool,
+    planes: &mut Planes,
+) -> Option<(u64, Scaled)> {
+    let n = planes.heads.len();
+    let k = k_of(float, &fields);
+    planes.shifts.resize(n, 0);
+    planes.contexts.resize(n, 0);
+    scale::shifts_and_contexts(
+        &planes.rows,
+        columns.then_some(&planes.columns[..]),
+        row,
+        k,
+        &mut planes.shifts,
+        &mut planes.contexts,
+    );
+    let base = base_for(&fields, k, &planes.heads, &planes.shifts, &mut planes.counts);
+    let fields = Split { base, ..fields };
+    let heads = std::mem::take(&mut planes.heads);
+    let shifts = std::mem::take(&mut planes.shifts);
+    let escapes =
+        planes.with(&fields, n, |p| split::split_heads(level, &fields, &heads, Some(&shifts), p));
+    (planes.heads, planes.shifts) = (heads, shifts);
+    let mut counts = vec![[0u32; 256]; CONTEXTS];
+    histogram::count_contexts(level, &planes.symbols[..n], &planes.contexts, &mut counts);
+    let mut tables = Vec::new();
+    let mut bits = 0;
+    for counts in &mut counts {
+        let table = table_of(counts)?;
+        bits += frequency::cost(counts, &table) / 256;
+        tables.push(table);
+    }
+    let mut stored = Vec::new();
+    write_tables(&tables, &mut stored);
+    encode_scale_plane(level, &planes.rows, &mut planes.coder, &mut stored);
+    if columns {
+        encode_scale_plane(level, &planes.columns, &mut planes.coder, &mut stored);
+    }
+    bits += 8 * stored.len() as u64 + 28 * escapes as u64;
+    bits += n as u64 * u64::from(fields.stored_rest_bits());
+    let flags = ROWS | if columns { COLUMNS } else { 0 };
+    Some((bits, Scaled { fields, flags, tables }))
+}
+
+/// A table for counts of any kind: contexts that do not occur get one too.
+fn table_of(counts: &mut [u32; 256]) -> Option<Table> {
+    if counts.iter().filter(|&&c| c > 0).count() < 2 {
+        counts[1] += 1;
+        counts[2] += 1;
+    }
+    frequency::normalise(counts)
+}
+
+/// First value of the window for shifted symbols.
+fn base_for(fields: &Split, k: u32, heads: &[u16], shifts: &[u8], counts: &mut Vec<u32>) -> u16 {
+    counts.clear();
+    counts.resize((1 << fields.symbol_bits()) + 512, 0);
+    for (&head, &shift) in heads.iter().zip(shifts) {
+        let s = head >> fields.rest_bits;
+        counts[usize::from(s) + 255 - usize::from(shift)] += u32::from(s > 0);
+    }
+    choose::window(counts, k)
+}
+
+/// Whether rows or columns differ so much in scale that contexts gain half a hundredth.
+fn scales_vary(hf: HeadFields, float: &Float, words: &[u8], row: usize, word: usize) -> bool {
+    const ROWS: usize = 32;
+    const COLUMNS: usize = 256;
+    let n_rows = words.len() / word / row;
+    let width = row.min(COLUMNS);
+    let mut heads = Vec::with_capacity(ROWS * width);
+    let mut sampled = 0;
+    for r in (0..n_rows).step_by(n_rows.div_ceil(ROWS)) {
+        let start = (r * row + (row - width) / 2) * word;
+        heads.extend(words[start..start + width * word].chunks_exact(word).map(|w| match w {
+            [b] => u16::from(b.rotate_left(1)),
+            _ => u16::from_le_bytes([w[word - 2], w[word - 1]]).rotate_left(1),
+        }));
+        sampled += 1;
+    }
+    let (mut rows, mut columns) = (Vec::new(), Vec::new());
+    let least = scale::rows(hf, &heads, width, &mut rows);
+    scale::columns(hf, &heads, width, least, &rows, &mut columns);
+    // The mean of m magnitudes has a deviation of about 8.7 / √m eighths of an octave.
+    let excess = |scales: &[u8], m: usize| variance_q4(scales).saturating_sub(76 * 16 / m as u64);
+    let signal = excess(&rows, width) + excess(&columns, sampled);
+    // Gain of about log2(1 + 2 v) / 2 bits for a variance v in nats, against bits / 200.
+    signal > 16 * u64::from(float.bits) * 3 / 8
+}
+
+/// 16 times the variance.
+fn variance_q4(values: &[u8]) -> u64 {
+    let n = values.len() as u64;
+    let sum: u64 = values.iter().map(|&v| u64::from(v)).sum();
+    let squares: u64 = values.iter().map(|&v| u64::from(v) * u64::from(v)).sum();
+    16 * (squares * n - sum * sum) / (n * n)
+}
+
+/// Splits all words with the scales that [`plan`] left in `planes`.
+pub fn split_words(
+    level: Level,
+    float: &Float,
+    fields: &Split,
+    words: &[u8],
+    planes: &mut Planes,
+) -> usize {
+    let n = planes.heads.len();
+    let heads = std::mem::take(&mut planes.heads);
+    let shifts = std::mem::take(&mut planes.shifts);
+    let escapes =
+        planes.with(fields, n, |p| split::split_heads(level, fields, &heads, Some(&shifts), p));
+    planes.escapes.resize(planes.escapes.len().max(escapes), 0);
+    if escapes > 0 {
+        let list = &mut planes.escapes[..escapes];
+        split::escapes_of_heads(level, fields, &heads, &planes.symbols[..n], list);
+    }
+    (planes.heads, planes.shifts) = (heads, shifts);
+    let word = usize::from(float.bits / 8);
+    for (i, tail) in planes.tails[..fields.n_tails()].iter_mut().enumerate() {
+        for (byte, w) in tail.iter_mut().zip(words.chunks_exact(word)) {
+            *byte = w[i];
+        }
+    }
+    escapes
+}
+
+impl Scaled {
+    /// Appends the planes of scales.
+    pub fn encode_scales(&self, level: Level, planes: &mut Planes, out: &mut Vec<u8>) {
+        encode_scale_plane(level, &planes.rows, &mut planes.coder, out);
+        if self.flags & COLUMNS != 0 {
+            encode_scale_plane(level, &planes.columns, &mut planes.coder, out);
+        }
+    }
+
+    /// Appends the plane of symbols. Returns its coder.
+    pub fn encode_symbols(
+        &self,
+        level: Level,
+        n: usize,
+        planes: &mut Planes,
+        out: &mut Vec<u8>,
+    ) -> u8 {
+        let start = out.len();
+        let lanes = plane::lanes_for(n);
+        out.extend_from_slice(&[plane::CONTEXTS, 0, 0, 0, 0, lanes.log2()]);
+        write_tables(&self.tables, out);
+        let tables: Vec<_> = self.tables.iter().map(rans::EncodeTable::new).collect();
+        let stream = &mut planes.coder.stream;
+        let room = rans::bound(n, lanes);
+        stream.resize(stream.len().max(room), 0);
+        let stream = &mut stream[..room];
+        let symbols = &planes.symbols[..n];
+        let contexts = &planes.contexts[..n];
+        // Every symbol was counted, so every table has it.
+        if let Some(at) = rans::encode_contexts(level, lanes, symbols, contexts, &tables, stream) {
+            out.extend_from_slice(&stream[at..]);
+        }
+        let len = (out.len() - start - plane::PREFIX) as u32;
+        out[start + 1..start + plane::PREFIX].copy_from_slice(&len.to_le_bytes());
+        plane::CONTEXTS
+    }
+}
+
+fn encode_scale_plane(
+    level: Level,
+    scales: &[u8],
+    scratch: &mut plane::CoderScratch,
+    out: &mut Vec<u8>,
+) {
+    plane::encode(level, Policy::Smallest, scales, 8, scratch, out);
+}
+
+/// The first table by itself, each other one relative to the one before.
+fn write_tables(tables: &[Table], out: &mut Vec<u8>) {
+    for (i, table) in tables.iter().enumerate() {
+        let _ = i;
+        frequency::write(table, out);
+    }
+}
+
+fn read_tables(data: &mut &[u8]) -> Option<Vec<Table>> {
+    let mut tables: Vec<Table> = Vec::with_capacity(CONTEXTS);
+    for _ in 0..CONTEXTS {
+        let (table, used) = match tables.last() {
+            None => frequency::read(data)?,
+            Some(_) => frequency::read(data)?,
+        };
+        *data = data.get(used..)?;
+        tables.push(table);
+    }
+    Some(tables)
+}
+
+/// Reads the planes of scales of a chunk of `n` words.
+pub fn read_scales(
+    level: Level,
+    float: &Float,
+    columns: bool,
+    n: usize,
+    payload: &mut &[u8],
+    planes: &mut Planes,
+) -> Option<()> {
+    let row = float.row?;
+    planes.rows.resize(n / row, 0);
+    plane::take(payload)?.decode(level, 8, &mut planes.coder, &mut planes.rows)?;
+    if columns {
+        planes.columns.resize(row, 0);
+        plane::take(payload)?.decode(level, 8, &mut planes.coder, &mut planes.columns)?;
+    }
+    Some(())
+}
+
+/// Decodes symbols and joins the words of a chunk with scales.
+#[allow(clippy::too_many_arguments, reason = "one caller")]
+pub fn decode(
+    level: Level,
+    float: &Float,
+    fields: &Split,
+    columns: bool,
+    symbols: Coded<'_>,
+    planes: &mut Planes,
+    low: &Coded8<'_>,
+    out: &mut [u8],
+) -> Option<()> {
+    let n = out.len() / fields.word_len();
+    let k = u32::from(fields.symbol_bits().checked_sub(float.exponent)?);
+    if symbols.coder != plane::CONTEXTS {
+        return None;
+    }
+    planes.shifts.resize(n, 0);
+    planes.contexts.resize(n, 0);
+    scale::shifts_and_contexts(
+        &planes.rows,
+        columns.then_some(&planes.columns[..]),
+        float.row?,
+        k,
+        &mut planes.shifts,
+        &mut planes.contexts,
+    );
+    let (&lanes, mut data) = symbols.data.split_first()?;
+    let tables = read_tables(&mut data)?;
+    let tables: Vec<_> = tables.iter().map(rans::DecodeTable::new).collect();
+    let mut decoder = rans::Decoder::new(rans::Lanes::from_log2(lanes)?, n, data)?;
+    planes.symbols.resize(planes.symbols.len().max(n), 0);
+    let plane = &mut planes.symbols[..n];
+    if !decoder.decode_contexts(level, &planes.contexts, &tables, plane) || !decoder.finish() {
+        return None;
+    }
+    let mut heads = std::mem::take(&mut planes.heads);
+    heads.resize(n, 0);
+    let joined = split::Planes {
+        symbols: &planes.symbols[..n],
+        escapes: &planes.escapes,
+        rest_lo: low.rest_lo(planes, n),
+        rest_hi: &planes.rest_hi[..n.min(planes.rest_hi.len())],
+        tails: &[],
+    };
+    let good = split::join_heads(level, fields, joined, Some(&planes.shifts), &mut heads);
+    let tails = low.tails(planes, fields, n);
+    split::words_of_heads(level, float.bits, &heads, &tails[..fields.n_tails()], out);
+    planes.heads = heads;
+    good.then_some(())
+}

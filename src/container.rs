@@ -1,0 +1,52 @@
+//! The `.lmc` file: header, records, index, trailer. `docs/FORMAT.md` is the specification.
+//!
+//! An archive holds one or more files. Laid end to end in the order of the manifest they form
+//! one address space; each chunk record says which pieces of that space it restores. Records can
+//! be read forward without seeking; the index at the end repeats their metadata for random access.
+
+pub mod header;
+pub mod index;
+pub mod manifest;
+pub mod meta;
+pub mod record;
+
+pub use header::{HEADER_LEN, Header, TRAILER_LEN, Trailer};
+pub use index::Index;
+pub use manifest::{Entry, EntryKind, Manifest};
+pub use meta::{ChunkMeta, Origin, Piece, Reference};
+pub use record::{RECORD_HEADER_LEN, RecordHeader, RecordType};
+
+/// 64-bit xxh3, the hash of chunks, with SIMD picked at run time.
+pub fn hash64(bytes: &[u8]) -> u64 {
+    twox_hash::XxHash3_64::oneshot(bytes)
+}
+
+/// 128-bit xxh3, the hash of lists of chunk digests.
+pub fn hash128(bytes: &[u8]) -> u128 {
+    twox_hash::XxHash3_128::oneshot(bytes)
+}
+
+/// The low half of [`hash64`], which guards headers and metadata.
+pub(crate) fn check32(parts: &[&[u8]]) -> u32 {
+    use std::hash::Hasher;
+    let mut hasher = twox_hash::XxHash3_64::new();
+    for part in parts {
+        hasher.write(part);
+    }
+    hasher.finish() as u32
+}
+
+/// Size limits for everything that an archive states about itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest decoded chunk, in bytes. Default 256 MiB; not stored.
+    pub chunk_len: u64,
+    /// Largest decoded manifest or index, in bytes. Default 1 GiB; not stored.
+    pub table_len: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { chunk_len: 256 << 20, table_len: 1 << 30 }
+    }
+}
