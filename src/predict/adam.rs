@@ -91,7 +91,7 @@ pub fn second(level: Level, s: &Second, known: SecondInputs, out: &mut [u8], con
     assert!(contexts.len() == n);
     let s = *s;
     float_state::with_default(|| {
-        level.run(|| match s.order {
+        level.run(|()| match s.order {
             0 => second_each(s, known, out, contexts, |g, kept| {
                 (f64::from(s.gain * g) * f64::from(g) + f64::from(kept)) as f32
             }),
@@ -99,7 +99,7 @@ pub fn second(level: Level, s: &Second, known: SecondInputs, out: &mut [u8], con
             _ => second_each(s, known, out, contexts, |g, kept| {
                 (f64::from(g * g) * f64::from(s.gain) + f64::from(kept)) as f32
             }),
-        });
+        }, ());
     });
 }
 
@@ -147,13 +147,13 @@ pub fn weights(level: Level, s: &Weights, known: WeightInputs, out: &mut [u8], c
     assert!(contexts.len() == n);
     let s = *s;
     float_state::with_default(|| {
-        level.run(|| match s.order {
+        level.run(|()| match s.order {
             0 => weights_each(s, known, out, contexts, |w, m, d| w + (s.step * m) / d),
             1 => weights_each(s, known, out, contexts, |w, m, d| w + s.step * (m / d)),
             _ => weights_each(s, known, out, contexts, |w, m, d| {
                 (f64::from(w) + f64::from(s.step) * f64::from(m / d)) as f32
             }),
-        });
+        }, ());
     });
 }
 

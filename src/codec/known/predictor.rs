@@ -140,15 +140,15 @@ impl Predictor {
             // The prediction came with contexts.
             (Predictor::Second(_) | Predictor::Weights(_), _) => {}
             (Predictor::Moment, [v]) => {
-                level.run(|| each(contexts, v, |w: [u8; 4]| (u32::from_le_bytes(w) >> 23) as u8));
+                level.run(|()| each(contexts, v, |w: [u8; 4]| (u32::from_le_bytes(w) >> 23) as u8), ());
             }
             (Predictor::Signed, [_, moment]) => {
-                level.run(|| sizes(spec, predicted, contexts));
+                level.run(|()| sizes(spec, predicted, contexts), ());
                 for (context, m) in contexts.iter_mut().zip(moment.as_chunks::<4>().0) {
                     *context = *context & 0x7f | m[3] & 0x80;
                 }
             }
-            _ => level.run(|| sizes(spec, predicted, contexts)),
+            _ => level.run(|()| sizes(spec, predicted, contexts), ()),
         }
     }
 

@@ -93,12 +93,7 @@ pub fn encode_symbols(
     out.push(tables.len() as u8);
     out.extend_from_slice(&clusters.starts);
     out.push(lanes.log2());
-    for (i, table) in tables.iter().enumerate() {
-        match i {
-            0 => frequency::write(table, out),
-            _ => frequency::write_delta(table, &tables[i - 1], out),
-        }
-    }
+    plane::write_tables(&tables, out);
     let tables: Vec<_> = tables.iter().map(rans::EncodeTable::new).collect();
     let room = rans::bound(n, lanes);
     coder.stream.resize(coder.stream.len().max(room), 0);
@@ -139,15 +134,7 @@ pub fn decode_symbols(
     }
     let map = Clusters::map(starts);
     let (&lanes, mut rest) = rest.split_first()?;
-    let mut tables: Vec<Table> = Vec::with_capacity(n_tables);
-    for _ in 0..n_tables {
-        let (table, used) = match tables.last() {
-            None => frequency::read(rest)?,
-            Some(last) => frequency::read_delta(rest, last)?,
-        };
-        rest = rest.get(used..)?;
-        tables.push(table);
-    }
+    let tables = plane::read_tables(n_tables, &mut rest)?;
     let (len, rest) = rest.split_first_chunk()?;
     let (stream, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
     *payload = rest;
