@@ -107,7 +107,10 @@ pub fn encode(
     let form = match (method, spec.dtype.fields()) {
         (Method::Raw, _) => form::STORED,
         (Method::Study(method), _) => {
+            out.extend_from_slice(&[0; 4]);
             study::encode(method, spec.dtype, words, out)?;
+            let guard = bytes::check(&out[start + 4..]);
+            out[start..start + 4].copy_from_slice(&guard);
             form::STUDY + method as u8
         }
         (Method::Zstd, _) | (_, Fields::Opaque | Fields::Quantised { .. }) => {
@@ -160,10 +163,10 @@ pub fn decode(
         }
         (form::GROUP, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
         (form, _) => match study::Method::ALL.get(usize::from(form.wrapping_sub(form::STUDY))) {
-            Some(&method) => {
-                study::decode(method, spec.dtype, payload, out)?;
-                Some(())
-            }
+            Some(&method) => match bytes::checked(payload) {
+                Some(coded) => Some(study::decode(method, spec.dtype, coded, out)?),
+                None => None,
+            },
             None => None,
         },
     };

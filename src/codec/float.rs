@@ -227,7 +227,12 @@ pub fn decode(
     let scaled = flags & (ROWS | COLUMNS);
     let valid = if scaled == 0 { fields.is_valid() } else { fields.is_valid_shifted() };
     let rest_most = float.bits.min(16) - float.exponent;
-    if !valid || scaled == COLUMNS || fields.rest_bits > rest_most {
+    let base_unused = scaled == 0 && !fields.is_windowed();
+    if !valid
+        || scaled == COLUMNS
+        || fields.rest_bits > rest_most
+        || (base_unused && fields.base != 1)
+    {
         return None;
     }
     let n = out.len() / fields.word_len();
