@@ -213,7 +213,7 @@ shader! {
     }
     buffers ["symbols", "contexts", "counts"];
     count(symbols, counts);
-    count_by_context(symbols, contexts, counts);
+    count_contexts(symbols, contexts, counts);
 }
 
 shader! {

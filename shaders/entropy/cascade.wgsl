@@ -11,6 +11,10 @@
 // decode  count_digits, scan, expand for each level, the last first
 
 const WG_SIZE = 256u;
+// Symbols that are counted whole; words of a sampled group, and groups of a stretch.
+const SAMPLED_FROM = 65536u;
+const GROUP_WORDS = 16u;
+const STRETCH = 64u;
 
 struct Params {
     n_symbols: u32,
@@ -45,8 +49,8 @@ var<workgroup> sums: array<vec4<u32>, 256>;
 var<workgroup> tile_levels: array<atomic<u32>, 771>;
 var<workgroup> tile_raw: array<atomic<u32>, 1025>;
 
-// One word of symbols per invocation: of all, or where there are 64 Ki of them or more, of one
-// group of 64 in each stretch of 32 groups. Counts are added to what `counts` holds.
+// One word of symbols per invocation: of all, or where there are `SAMPLED_FROM` of them or more,
+// of one group in each stretch of groups. Counts are added to what `counts` holds.
 @compute @workgroup_size(WG_SIZE)
 fn sample(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -57,7 +61,7 @@ fn sample(
     workgroupBarrier();
     let i = (group.y * grid.x + group.x) * WG_SIZE + local;
     let n = params.n_symbols;
-    if n < 65536u {
+    if n < SAMPLED_FROM {
         if 4u * i < n {
             let word = symbols[i];
             for (var j = 0u; j < min(4u, n - 4u * i); j++) {
@@ -65,9 +69,10 @@ fn sample(
             }
         }
     } else {
-        let stretch = i / 16u;
-        if stretch < n / 2048u {
-            let word = symbols[512u * stretch + 16u * (13u * stretch % 32u) + i % 16u];
+        let stretch = i / GROUP_WORDS;
+        if stretch < n / (4u * GROUP_WORDS * STRETCH) {
+            let group_at = stretch * STRETCH + 13u * stretch % STRETCH;
+            let word = symbols[group_at * GROUP_WORDS + i % GROUP_WORDS];
             for (var j = 0u; j < 4u; j++) {
                 atomicAdd(&bins[extractBits(word, 8u * j, 8u)], 1u);
             }

@@ -45,7 +45,7 @@ fn count(
 }
 
 @compute @workgroup_size(WG_SIZE)
-fn count_by_context(
+fn count_contexts(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) grid: vec3<u32>,
     @builtin(local_invocation_index) local: u32,

@@ -282,16 +282,14 @@ fn histograms_equal_the_cpu_with_and_without_contexts() {
         let symbols: Vec<u8> = noise(n, 51).iter().map(|b| b.count_ones() as u8 * 7).collect();
         let contexts: Vec<u8> = noise(n, 52).iter().map(|b| b % 16).collect();
         let mut want = [[0; 256]; 16];
-        for (symbol, context) in symbols.iter().zip(&contexts) {
-            histogram::count(&[*symbol], &mut want[usize::from(*context)]);
-        }
+        histogram::count_contexts(Level::best(), &symbols, &contexts, &mut want);
         let bytes = |counts: &[u32]| counts.iter().flat_map(|c| c.to_le_bytes()).collect();
         for per_invocation in [1, 5] {
             let params = HistogramParams { n_symbols: n as u32, per_invocation };
             let invocations = n.div_ceil(4 * per_invocation as usize);
             let out = run(
                 &device,
-                "count_by_context",
+                "count_contexts",
                 &params,
                 invocations,
                 &[In(&symbols), In(&contexts), Out(1024 * 16)],
@@ -299,7 +297,7 @@ fn histograms_equal_the_cpu_with_and_without_contexts() {
             let all: Vec<u8> = bytes(want.as_flattened());
             assert_eq!(out[0], all, "{n} symbols with contexts");
             let mut total = [0; 256];
-            histogram::count(&symbols, &mut total);
+            histogram::count(Level::best(), &symbols, &mut total);
             let out = run(&device, "count", &params, invocations, &[In(&symbols), Out(1024)]);
             let all: Vec<u8> = bytes(&total);
             assert_eq!(out[0], all, "{n} symbols");
