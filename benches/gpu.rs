@@ -127,8 +127,8 @@ impl Bench {
         let params = PackParams { n_values: n as u32, width: 6, at: n as u32 / 4 };
         self.kernel("pack 6", "pack", &params, n * 6 / 32, &[&b, &c], n + n * 6 / 8);
         let params = BitplaneParams { n_words: n as u32, word_bits: 16 };
-        self.kernel("bit planes 16", "planes", &params, len / 128, &[&a, &c], 2 * len);
-        self.kernel("bit planes 16 back", "words", &params, len / 128, &[&c, &d], 2 * len);
+        self.kernel("bit planes 16", "planes", &params, len / 4, &[&a, &c], 2 * len);
+        self.kernel("bit planes 16 back", "words", &params, len / 4, &[&c, &d], 2 * len);
         let params = DeltaParams { n_bytes: len as u32, word_bits: 16 };
         self.kernel("xor", "xor", &params, len / 8, &[&a, &c, &d], 3 * len);
         self.kernel("diff 16", "diff", &params, len / 8, &[&a, &c, &d], 3 * len);

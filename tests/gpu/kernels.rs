@@ -175,7 +175,8 @@ fn bit_planes_equal_the_cpu_both_ways() {
             let mut want = vec![0; 8 * word_len * bitplane::plane_len(n)];
             bitplane::planes(Level::best(), word_len, &bytes, &mut want);
             let params = BitplaneParams { n_words: n as u32, word_bits: 8 * word_len as u32 };
-            let squares = (n * word_len).div_ceil(128) + 1;
+            // 32 invocations to a square of 128 bytes; runs of 64-bit words take two squares.
+            let squares = 32 * ((n * word_len).div_ceil(128) + 1);
             let out = run(&device, "planes", &params, squares, &[In(&bytes), Out(want.len())]);
             assert_eq!(out[0], want, "planes of {n} words of {word_len}");
             let out = run(&device, "words", &params, squares, &[In(&want), Out(bytes.len())]);
