@@ -2,7 +2,8 @@
 //! the device. Prints one table; checks nothing that `tests/gpu.rs` does not check.
 //!
 //! ```text
-//! cargo bench --bench gpu -- [ADAPTER [MIB]]       by default the best hardware, 64 MiB
+//! cargo bench --bench gpu -- [ADAPTER [MIB [TENSOR_MIB]]]
+//!     by default the best hardware, 64 MiB for kernels (at most 128), 256 MiB to encode
 //! ```
 //!
 //! A kernel's bytes are those it reads and writes; its share is of the bytes a second that a copy
@@ -38,13 +39,14 @@ fn main() {
     };
     let info = device.info();
     println!("{} ({:?}, {} {})", info.name, info.backend, info.driver, info.driver_info);
+    let tensor_mib: u64 = args.get(2).map_or(256, |a| a.parse().expect("a number of MiB"));
     let len = mib << 20;
     let buffers = (0..4).map(|_| device.storage("bench", len).expect("device memory")).collect();
     let uniforms = Recorder::uniforms(&device).expect("device memory");
     let mut bench = Bench { device, uniforms, len, buffers, copy: 0.0 };
     bench.device.write_at(&bench.buffers[0], 0, &gaussian_bf16(len as usize / 2)).expect("write");
     bench.kernels();
-    bench.encode();
+    bench.encode(tensor_mib << 20);
 }
 
 /// Gaussian bfloat16 with a spread of 0.02: the sum of twelve uniform bytes each.
@@ -80,7 +82,7 @@ impl Bench {
     fn row(&self, name: &str, moved: u64, time: Duration) {
         let speed = moved as f64 / time.as_secs_f64();
         let share = if self.copy > 0.0 { 100.0 * speed / self.copy } else { 100.0 };
-        println!("{name:<22} {:>9.2} {share:>7.0} %", speed / 1e9);
+        println!("{:<22} {:>9.2} {share:>7.0} %", speed / 1e9);
     }
 
     /// Measures one dispatch.
@@ -181,9 +183,11 @@ impl Bench {
         self.row("cascade, all steps", 2 * n + n / 3, time);
     }
 
-    /// Snapshot and encoding of the whole buffer, planes copied to a vector.
-    fn encode(&self) {
-        let region = Region::new(&self.buffers[0], 0, self.len).expect("in the buffer");
+    /// Snapshot and encoding of a tensor of `len` bytes; the planes are dropped.
+    fn encode(&self, len: u64) {
+        let buffer = self.device.storage("tensor", len).expect("device memory");
+        self.device.write_at(&buffer, 0, &gaussian_bf16(len as usize / 2)).expect("write");
+        let region = Region::new(&buffer, 0, len).expect("in the buffer");
         let fields = Split { word_bits: 16, rest_bits: 8, base: 1, sign: None };
         let cascade = Transform::Cascade { fields, sampled: true };
         println!(
@@ -193,8 +197,8 @@ impl Bench {
         for (name, transform) in [("raw words", Transform::None), ("bf16 cascade", cascade)] {
             let plan = Plan::new(2).with_transform(transform).with_chunk_words(1 << 20);
             let mut encoder = Encoder::new(&self.device, plan).expect("device memory");
-            for _ in 0..2 {
-                // The first run warms up; the second is printed.
+            // The first save also makes the buffers of the snapshot.
+            for save in ["first", "next"] {
                 let begun = Instant::now();
                 let snapshot = encoder.snapshot(&region).expect("snapshot");
                 let stall = begun.elapsed();
@@ -203,8 +207,9 @@ impl Bench {
                 let whole = begun.elapsed();
                 let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
                 println!(
-                    "{name:<22} {:>9.2} {:>9.3} {:>9} {:>9} {:>9}",
-                    self.len as f64 / whole.as_secs_f64() / 1e9,
+                    "{:<22} {:>9.2} {:>9.3} {:>9} {:>9} {:>9}",
+                    format!("{name}, {save}"),
+                    len as f64 / whole.as_secs_f64() / 1e9,
                     stats.transferred as f64 / stats.bytes as f64,
                     ms(stall),
                     stats.transform.map_or("–".into(), ms),

@@ -2,7 +2,7 @@
 # Measures the kernels and the encoder on a GPU, also on a machine that cannot build.
 #
 #   benches/gpu.sh build           builds, and puts what a run needs into target/gpu-bench
-#   benches/gpu.sh run [ADAPTER [MIB]]   runs it from there; under six minutes
+#   benches/gpu.sh run [ADAPTER [MIB [TENSOR_MIB]]]   runs it from there; under six minutes
 set -eu
 cd "$(dirname "$0")/.."
 kit=target/gpu-bench

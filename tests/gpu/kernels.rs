@@ -59,7 +59,10 @@ fn group_splits_and_joins_words_of_every_length() {
                 stride: padded as u32 / 4,
             };
             let out = run(&device, "split", &params, n.div_ceil(4), &[In(&bytes), Out(want.len())]);
-            assert_eq!(out[0], want, "split {n} words of {word_len}");
+            // What fills a plane's last word is not said.
+            for (got, want) in out[0].chunks(padded.max(1)).zip(want.chunks(padded.max(1))) {
+                assert_eq!(got[..n], want[..n], "split {n} words of {word_len}");
+            }
             let out =
                 run(&device, "join", &params, n.div_ceil(4), &[Out(padded * word_len), In(&want)]);
             assert_eq!(out[0][..bytes.len()], bytes, "join {n} words of {word_len}");
