@@ -1,11 +1,15 @@
 //! Whole archives: the public API for compressing, decompressing and looking into them.
 
+mod checkpoint;
 mod compress;
+mod cost;
 mod damage;
 mod digest;
+mod extract;
 mod file;
 mod forward;
 mod input;
+mod inspect;
 mod open;
 mod options;
 mod output;
@@ -16,11 +20,16 @@ mod stream;
 mod target;
 mod writer;
 
-pub use compress::{Summary, compress, compress_into, compress_path, compress_stream};
+pub use checkpoint::{Checkpoint, CheckpointFile, is_archive};
+pub use compress::{
+    Summary, compress, compress_files, compress_into, compress_path, compress_stream,
+};
 pub use damage::Damage;
+pub use extract::{Extracted, extract, extract_to};
 pub use file::ArchivedFile;
 pub use forward::{decompress_stream, decompress_to_writer, verify_stream};
 pub use input::Input;
+pub use inspect::{FileInfo, Inspection, SpanInfo, inspect};
 pub use open::{Archive, ChunkInfo};
 pub use options::{Options, Progress};
 pub use output::AtomicFile;

@@ -78,6 +78,17 @@ pub fn compress_path(path: &Path, out: &Path, options: &Options) -> Result<Summa
     Ok(summary)
 }
 
+/// Compresses files that are open already, or that exist in memory only, into the archive `out`.
+///
+/// # Errors
+/// As for [`compress_path`].
+pub fn compress_files(input: &Input<'_>, out: &Path, options: &Options) -> Result<Summary> {
+    let mut file = AtomicFile::create(out, options.force)?;
+    let summary = compress_input(input, options, &mut file)?;
+    file.commit()?;
+    Ok(summary)
+}
+
 /// Compresses a file or directory into a writer that cannot seek.
 ///
 /// # Errors
@@ -140,13 +151,14 @@ pub(super) struct ChunkCoder {
     pub(super) kind: RecordType,
     pub(super) meta: Vec<u8>,
     pub(super) payload: Vec<u8>,
+    pub(super) form: u8,
     pub(super) leaves: Vec<(u64, u64)>,
     bytes: Vec<u8>,
     scratch: Scratch,
 }
 
 impl ChunkCoder {
-    fn code(
+    pub(super) fn code(
         &mut self,
         input: &Input<'_>,
         chunk: &ChunkPlan,
@@ -196,6 +208,7 @@ impl ChunkCoder {
             meta.form =
                 codec::encode(options.level, method, &spec, bytes, scratch, &mut self.payload)?;
         }
+        self.form = meta.form;
         self.leaves = leaves(&meta, bytes, ends);
         self.meta.clear();
         meta.write(&mut self.meta);

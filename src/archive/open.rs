@@ -23,7 +23,7 @@ pub struct ChunkInfo {
     pub offset: u64,
     /// Length of its record.
     pub stored_len: u64,
-    payload_len: u32,
+    pub(super) payload_len: u32,
 }
 
 /// Where a stretch of the address space is stored.
@@ -184,6 +184,11 @@ impl<'a> Archive<'a> {
     /// Bytes of all files.
     pub fn total_len(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The digest of one entry of the manifest: equal for equal bytes coded with equal options.
+    pub fn digest(&self, entry: usize) -> u128 {
+        self.digests[entry]
     }
 
     /// Length of the archive itself.

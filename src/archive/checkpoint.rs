@@ -1,0 +1,102 @@
+//! A checkpoint to look into, whether it is compressed or not.
+
+use super::{Archive, ArchivedFile, Input, Options};
+use crate::{
+    Error, Result,
+    container::{EntryKind, Manifest, header::MAGIC},
+    format::{self, Parsed},
+    source::Source,
+};
+use std::{fs::File, io::Read, path::Path};
+
+/// An archive, or a raw file or directory: told apart by the first bytes. An archive inside a
+/// directory is a file like any other.
+pub enum Checkpoint {
+    /// Raw files.
+    Raw(Input<'static>),
+    /// An archive.
+    Archive(Archive<'static>),
+}
+
+impl Checkpoint {
+    /// Opens whatever is at `path`.
+    ///
+    /// # Errors
+    /// As for [`Archive::open`] and [`Input::open`].
+    pub fn open(path: &Path, options: &Options) -> Result<Checkpoint> {
+        if is_archive(path)? {
+            return Archive::open(path, options.limits).map(Checkpoint::Archive);
+        }
+        Input::open(path, options.dtype, options.follow_symlinks).map(Checkpoint::Raw)
+    }
+
+    /// Its files.
+    pub fn manifest(&self) -> &Manifest {
+        match self {
+            Checkpoint::Raw(input) => &input.manifest,
+            Checkpoint::Archive(archive) => &archive.manifest,
+        }
+    }
+
+    /// The bytes of one entry of the manifest.
+    pub fn file(&self, entry: usize) -> CheckpointFile<'_> {
+        match self {
+            Checkpoint::Raw(input) => CheckpointFile::Raw(input.file(entry)),
+            Checkpoint::Archive(archive) => CheckpointFile::Archived(archive.file(entry)),
+        }
+    }
+
+    /// What a parser finds in one entry of the manifest.
+    ///
+    /// # Errors
+    /// Where reading fails.
+    pub fn parse(&self, entry: usize) -> Result<Parsed> {
+        let file = self.file(entry);
+        let entry = &self.manifest().entries[entry];
+        match entry.flat {
+            Some(dtype) => Ok(format::parse_flat(file.len(), dtype)),
+            None if entry.kind == EntryKind::Directory => Ok(Parsed::opaque(0)),
+            None => format::parse(&file).map_err(|e| e.at(&entry.path)),
+        }
+    }
+}
+
+/// Whether the file at `path` begins as an archive does.
+///
+/// # Errors
+/// `Io` where it cannot be read.
+pub fn is_archive(path: &Path) -> Result<bool> {
+    let is_file = std::fs::metadata(path).map_err(|e| Error::io("open", path, e))?.is_file();
+    if !is_file {
+        return Ok(false);
+    }
+    let mut start = Vec::new();
+    File::open(path)
+        .and_then(|f| f.take(MAGIC.len() as u64).read_to_end(&mut start))
+        .map_err(|e| Error::io("read", path, e))?;
+    Ok(start == MAGIC)
+}
+
+/// One file of a [`Checkpoint`].
+pub enum CheckpointFile<'c> {
+    /// As it is on disk.
+    Raw(&'c dyn Source),
+    /// Decoded as it is read.
+    Archived(ArchivedFile<'c, 'static>),
+}
+
+impl Source for CheckpointFile<'_> {
+    fn len(&self) -> u64 {
+        match self {
+            CheckpointFile::Raw(source) => source.len(),
+            CheckpointFile::Archived(file) => file.len(),
+        }
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<()> {
+        match self {
+            CheckpointFile::Raw(source) => source.read_at(offset, buf),
+            CheckpointFile::Archived(file) => file.read_at(offset, buf),
+        }
+    }
+}

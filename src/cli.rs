@@ -1,0 +1,99 @@
+//! The command line: it parses arguments, calls the public API and prints what came of it.
+//!
+//! One module a subcommand. Exit codes: 0 done, 1 the data is wrong or an operation failed,
+//! 2 usage, 130 stopped by a signal.
+
+mod args;
+mod bench;
+mod compress;
+mod decompress;
+mod devices;
+mod extract;
+mod inspect;
+mod pipe;
+mod progress;
+mod report;
+mod signal;
+mod store;
+mod verify;
+
+use crate::Error;
+use clap::{Parser, Subcommand};
+use std::{ffi::OsString, process::ExitCode};
+
+/// Lossless compression of model checkpoints. Every byte comes back.
+#[derive(Parser)]
+#[command(name = "lmc-gpu", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  lmc-gpu compress model.safetensors                writes model.safetensors.lmc
+  lmc-gpu compress checkpoint/ -o step600.lmc       a directory becomes one archive
+  lmc-gpu verify step600.lmc
+  lmc-gpu decompress step600.lmc -o restored/
+  lmc-gpu inspect model.safetensors                 what would be saved, tensor by tensor
+  cat model.bin | lmc-gpu compress - --dtype bf16 | ssh host 'cat > model.lmc'
+
+Exit codes: 0 done; 1 the data is wrong or an operation failed; 2 usage; 130 stopped.
+File modes and times are not kept. RUST_LOG=debug shows what happens inside.";
+
+#[derive(Subcommand)]
+enum Verb {
+    Compress(compress::Args),
+    Decompress(decompress::Args),
+    Verify(verify::Args),
+    Inspect(inspect::Args),
+    Extract(extract::Args),
+    Store(store::Args),
+    Bench(bench::Args),
+    Devices(devices::Args),
+}
+
+/// What a verb came to: done, or done with damage that it has listed.
+enum Outcome {
+    Done,
+    Damaged,
+}
+
+/// Runs the command with these arguments, the first being the program's name.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // A second call in one process keeps the first logger.
+    let _ = env_logger::try_init();
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(e) => {
+            // Nothing can be done where even this cannot be printed.
+            let _ = e.print();
+            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let result = match cli.verb {
+        Verb::Compress(args) => compress::run(args),
+        Verb::Decompress(args) => decompress::run(args),
+        Verb::Verify(args) => verify::run(args),
+        Verb::Inspect(args) => inspect::run(args),
+        Verb::Extract(args) => extract::run(args),
+        Verb::Store(args) => store::run(args),
+        Verb::Bench(args) => bench::run(args),
+        Verb::Devices(args) => devices::run(args),
+    };
+    match result {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Damaged) => ExitCode::FAILURE,
+        Err(_) if signal::stopped() => {
+            report::error("stopped; nothing was left behind");
+            ExitCode::from(130)
+        }
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => {
+            ExitCode::FAILURE
+        }
+        Err(e) => {
+            report::error(&e.to_string());
+            ExitCode::from(if e.is_usage() { 2 } else { 1 })
+        }
+    }
+}

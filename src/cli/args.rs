@@ -1,0 +1,93 @@
+//! Arguments that several verbs take.
+
+use super::{progress::Bar, signal};
+use crate::{Error, Options, Result, codec::Method, dtype::Dtype, pipeline, simd::Level};
+use std::{path::Path, str::FromStr};
+
+/// What every verb takes.
+#[derive(clap::Args)]
+pub struct Common {
+    /// Worker threads; 0 is one a core. The output does not depend on it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub threads: usize,
+    /// Where to code: auto, cpu, gpu or the number of an adapter (see `lmc-gpu devices`)
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub device: Device,
+    /// Print nothing but errors
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// A value of `--device`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// Whatever is faster.
+    Auto,
+    /// The CPU.
+    Cpu,
+    /// The first adapter that is no software.
+    Gpu,
+    /// This adapter.
+    Index(usize),
+}
+
+impl FromStr for Device {
+    type Err = String;
+
+    fn from_str(s: &str) -> std::result::Result<Device, String> {
+        match s {
+            "auto" => Ok(Device::Auto),
+            "cpu" => Ok(Device::Cpu),
+            "gpu" => Ok(Device::Gpu),
+            n => n.parse().map(Device::Index).map_err(|_| "use auto, cpu, gpu or a number".into()),
+        }
+    }
+}
+
+impl Common {
+    /// The options of the library, stopped by signals and watched by `bar`.
+    pub fn options(&self, bar: &Bar) -> Result<Options> {
+        if !matches!(self.device, Device::Auto | Device::Cpu) {
+            return Err(Error::InvalidArgument(
+                "coding on the GPU is not available in this build: use --device auto or cpu".into(),
+            ));
+        }
+        let options = Options::default()
+            .with_threads(self.threads)
+            .with_cancel(signal::cancel())
+            .with_progress(bar.callback());
+        log::debug!("{} threads, {}", self.n_threads(), Level::best().name());
+        Ok(options)
+    }
+
+    /// Threads that will work.
+    pub fn n_threads(&self) -> usize {
+        pipeline::worker_count(self.threads)
+    }
+}
+
+/// Parses `--method`.
+pub fn method(name: &str) -> std::result::Result<Method, String> {
+    Method::parse(name).ok_or_else(|| format!("use one of {}", methods()))
+}
+
+/// Parses `--dtype`.
+pub fn dtype(name: &str) -> std::result::Result<Dtype, String> {
+    let dtype = Dtype::parse(name).filter(|d| *d != Dtype::BYTES);
+    dtype.ok_or_else(|| "use bf16, f16, f32, f64, f8_e4m3, f8_e5m2, u8, i32, …".into())
+}
+
+/// Names of all methods.
+pub fn methods() -> String {
+    Method::ALL.map(Method::name).join(", ")
+}
+
+/// Whether a path stands for standard input or output.
+pub fn is_pipe(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// A file that can only be read forward: a named pipe, a device.
+pub fn is_forward(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
+}

@@ -1,0 +1,148 @@
+//! `lmc-gpu decompress`.
+
+use super::{Outcome, args, args::Common, pipe, progress::Bar, report};
+use crate::{
+    Archive, Error, Options, Result,
+    archive::{Restored, decompress_stream, decompress_to_writer},
+    container::Limits,
+};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+/// Restore the file or directory of an archive, byte for byte
+///
+/// Every byte is checked. Nothing is overwritten without --force, and a run that fails leaves
+/// nothing. Modes and times of files are not kept.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  lmc-gpu decompress model.safetensors.lmc
+  lmc-gpu decompress checkpoint.lmc -o restored/
+  lmc-gpu decompress damaged.lmc -o saved/ --keep-going
+  curl https://host/model.lmc | lmc-gpu decompress - -o model.safetensors")]
+pub struct Args {
+    /// The archive; - is standard input
+    #[arg(value_name = "X.lmc")]
+    archive: PathBuf,
+    /// What to restore to (default: X beside X.lmc; - is standard output)
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Restore what is undamaged, fill the rest with zeros, list it and exit with 1
+    #[arg(long)]
+    keep_going: bool,
+    /// Replace output that exists
+    #[arg(long)]
+    force: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub fn run(args: Args) -> Result<Outcome> {
+    let output = output(&args)?;
+    let to_pipe = args::is_pipe(&output);
+    let started = Instant::now();
+    let restored = {
+        let bar = Bar::new(args.common.quiet, "restoring", || total_len(&args.archive));
+        let options = args.common.options(&bar)?.with_force(args.force);
+        restore(&args, &output, &options)?
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    report::damage(&restored.damage);
+    if args.json {
+        report::json(
+            to_pipe,
+            &serde_json::json!({
+                "output": output.display().to_string(),
+                "bytes": restored.bytes,
+                "files": restored.files,
+                "seconds": seconds,
+                "gb_per_s": report::gb_per_s(restored.bytes, seconds),
+                "damage": report::damage_json(&restored.damage),
+            }),
+        )?;
+    } else if !args.common.quiet {
+        report::line_beside(
+            to_pipe,
+            &format!(
+                "{} -> {}: {}, {} files, {:.2} s, {:.2} GB/s{}",
+                args.archive.display(),
+                output.display(),
+                report::bytes(restored.bytes),
+                restored.files,
+                seconds,
+                report::gb_per_s(restored.bytes, seconds),
+                match restored.damage.len() {
+                    0 => String::new(),
+                    n => format!("; {n} stretches are damaged and read as zeros"),
+                }
+            ),
+        )?;
+    }
+    Ok(if restored.damage.is_empty() { Outcome::Done } else { Outcome::Damaged })
+}
+
+fn restore(args: &Args, output: &Path, options: &Options) -> Result<Restored> {
+    let (x, keep_going) = (&args.archive, args.keep_going);
+    let at = |e: Error| match e {
+        Error::Io { .. } | Error::InvalidArgument(_) => e,
+        e => e.at(x.display()),
+    };
+    let to_pipe = args::is_pipe(output);
+    if args::is_pipe(x) || args::is_forward(x) {
+        let mut input = match args::is_pipe(x) {
+            true => pipe::Forward::stdin()?,
+            false => pipe::Forward::new(File::open(x).map_err(|e| report::io("open", x, e))?),
+        };
+        return match to_pipe {
+            true if keep_going => Err(Error::InvalidArgument(
+                "--keep-going needs a file to restore to: name it with -o".into(),
+            )),
+            true => decompress_to_writer(&mut input, &mut *pipe::output()?, options).map_err(at),
+            false => decompress_stream(&mut input, output, options, keep_going).map_err(at),
+        };
+    }
+    let archive = match Archive::open(x, options.limits) {
+        // Without an index, what can be read forward is still there.
+        Err(e @ (Error::Corrupt(_) | Error::Truncated(_))) if keep_going && !to_pipe => {
+            log::debug!("reading forward: {e}");
+            let mut input = File::open(x).map_err(|e| report::io("open", x, e))?;
+            return decompress_stream(&mut input, output, options, true).map_err(at);
+        }
+        opened => opened?,
+    };
+    match to_pipe {
+        true => archive.restore_to_writer(&mut *pipe::output()?, options, keep_going),
+        false => archive.restore(output, options, keep_going),
+    }
+    .map_err(at)
+}
+
+fn total_len(x: &Path) -> Option<u64> {
+    match args::is_pipe(x) || args::is_forward(x) {
+        true => None,
+        false => Archive::open(x, Limits::default()).ok().map(|a| a.total_len()),
+    }
+}
+
+fn output(args: &Args) -> Result<PathBuf> {
+    if let Some(output) = &args.output {
+        return Ok(output.clone());
+    }
+    let x = &args.archive;
+    if args::is_pipe(x) {
+        return Ok(x.clone());
+    }
+    match (x.file_stem(), x.extension()) {
+        (Some(stem), Some(extension)) if extension == "lmc" => Ok(x.with_file_name(stem)),
+        _ => Err(Error::InvalidArgument(format!(
+            "{} does not end in .lmc: say with -o what to restore to",
+            x.display()
+        ))),
+    }
+}

@@ -1,0 +1,101 @@
+//! `lmc-gpu extract`.
+
+use super::{Outcome, args, args::Common, pipe, progress::Bar, report};
+use crate::{
+    Error, Result,
+    archive::{Checkpoint, extract, extract_to},
+};
+use std::{ffi::OsString, path::PathBuf, time::Instant};
+
+/// Write single tensors of a checkpoint to a safetensors file
+///
+/// X is an archive, of which only the chunks needed are read, or a raw file or directory in any
+/// format that is known. Strided tensors become contiguous, big-endian ones little-endian.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  lmc-gpu extract model.lmc model.norm.weight -o norm.safetensors
+  lmc-gpu extract checkpoint.lmc master.safetensors:lm_head.weight -o head.safetensors
+  lmc-gpu inspect model.lmc                    lists the names")]
+pub struct Args {
+    /// An archive, a file or a directory
+    #[arg(value_name = "X")]
+    path: PathBuf,
+    /// Names of tensors, with FILE: in front where several files have one of that name
+    #[arg(required = true, value_name = "[FILE:]TENSOR")]
+    tensors: Vec<String>,
+    /// The output (default: X.tensors.safetensors beside X; - is standard output)
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Look at what symbolic links point to
+    #[arg(long)]
+    follow: bool,
+    /// Replace output that exists
+    #[arg(long)]
+    force: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub fn run(args: Args) -> Result<Outcome> {
+    let started = Instant::now();
+    let output = match &args.output {
+        Some(output) => output.clone(),
+        None => beside(&args)?,
+    };
+    let to_pipe = args::is_pipe(&output);
+    let bar = Bar::new(true, "", || None);
+    let options = args.common.options(&bar)?;
+    let options = options.with_follow_symlinks(args.follow).with_force(args.force);
+    let checkpoint = Checkpoint::open(&args.path, &options)?;
+    let at = |e: Error| match e {
+        Error::Io { .. } => e,
+        e => e.at(args.path.display()),
+    };
+    let extracted = match to_pipe {
+        true => extract_to(&checkpoint, &args.tensors, &mut *pipe::output()?, &options),
+        false => extract(&checkpoint, &args.tensors, &output, &options),
+    }
+    .map_err(at)?;
+    let seconds = started.elapsed().as_secs_f64();
+    if args.json {
+        report::json(
+            to_pipe,
+            &serde_json::json!({
+                "output": output.display().to_string(),
+                "tensors": extracted.tensors,
+                "bytes": extracted.bytes,
+                "output_bytes": extracted.output_bytes,
+                "seconds": seconds,
+            }),
+        )?;
+    } else if !args.common.quiet {
+        report::line_beside(
+            to_pipe,
+            &format!(
+                "{} -> {}: {} tensors, {}, {seconds:.2} s",
+                args.path.display(),
+                output.display(),
+                extracted.tensors.len(),
+                report::bytes(extracted.bytes),
+            ),
+        )?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn beside(args: &Args) -> Result<PathBuf> {
+    let name = match args.path.extension() {
+        Some(e) if e == "lmc" => args.path.file_stem(),
+        _ => args.path.file_name(),
+    };
+    let Some(name) = name else {
+        return Err(Error::InvalidArgument("name the output with -o".into()));
+    };
+    let mut name = OsString::from(name);
+    name.push(".tensors.safetensors");
+    Ok(args.path.with_file_name(name))
+}

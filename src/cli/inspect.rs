@@ -1,0 +1,163 @@
+//! `lmc-gpu inspect`.
+
+use super::{Outcome, args, args::Common, progress::Bar, report};
+use crate::{
+    Result,
+    archive::{FileInfo, Inspection, SpanInfo, inspect},
+    dtype::Dtype,
+};
+use std::path::PathBuf;
+
+/// Show what a checkpoint or archive consists of
+///
+/// Of an archive: the method and the stored bytes of every tensor. Of a raw file or directory:
+/// the entropy of its exponents and what compressing would save, from samples. Where small
+/// tensors share chunks, they share their cost.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  lmc-gpu inspect model.safetensors
+  lmc-gpu inspect checkpoint.lmc --json")]
+pub struct Args {
+    /// An archive, a file or a directory
+    #[arg(value_name = "X")]
+    path: PathBuf,
+    /// Read X as a flat array of this type
+    #[arg(long, value_name = "TYPE", value_parser = args::dtype)]
+    dtype: Option<Dtype>,
+    /// Look at what symbolic links point to
+    #[arg(long)]
+    follow: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub fn run(args: Args) -> Result<Outcome> {
+    let found = {
+        let bar = Bar::new(args.common.quiet, "sampling", || None);
+        let options = args.common.options(&bar)?;
+        let options = options.with_dtype(args.dtype).with_follow_symlinks(args.follow);
+        inspect(&args.path, &options)?
+    };
+    report::notes(args.common.quiet, &found.notes);
+    match args.json {
+        true => report::json(false, &json(&found))?,
+        false => report::line(&text(&args, &found))?,
+    }
+    Ok(Outcome::Done)
+}
+
+fn json(found: &Inspection) -> serde_json::Value {
+    let stored = if found.is_archive { "stored_bytes" } else { "estimated_bytes" };
+    let file = |f: &FileInfo| {
+        serde_json::json!({
+            "path": f.path,
+            "directory": f.is_directory,
+            "format": f.format.name(),
+            "bytes": f.bytes,
+            stored: f.stored_bytes,
+            "tensors": f.tensors,
+        })
+    };
+    let span = |s: &SpanInfo| {
+        let mut span = serde_json::json!({
+            "file": found.files[s.file].path,
+            "format": found.files[s.file].format.name(),
+            "name": s.name,
+            "dtype": s.dtype.name(),
+            "shape": s.shape,
+            "offset": s.offset,
+            "bytes": s.bytes,
+            "method": s.method,
+            "stored_bytes": if found.is_archive { Some(s.stored_bytes) } else { None },
+            "ratio": report::ratio(s.bytes, s.stored_bytes),
+        });
+        if !found.is_archive {
+            span["estimated_bytes"] = s.stored_bytes.into();
+            span["exponent_entropy"] = s.exponent_entropy.into();
+        }
+        span
+    };
+    serde_json::json!({
+        "archive": found.is_archive,
+        "bytes": found.bytes,
+        stored: found.stored_bytes,
+        "ratio": report::ratio(found.bytes, found.stored_bytes),
+        "chunks": found.chunks,
+        "files": found.files.iter().map(file).collect::<Vec<_>>(),
+        "spans": found.spans.iter().map(span).collect::<Vec<_>>(),
+        "notes": found.notes,
+    })
+}
+
+fn text(args: &Args, found: &Inspection) -> String {
+    let about = if found.is_archive { "" } else { "about " };
+    let mut out = format!(
+        "{}: {}, {} in {} files -> {about}{}, ratio {about}{}\n",
+        args.path.display(),
+        if found.is_archive { "an archive" } else { "raw" },
+        report::bytes(found.bytes),
+        found.files.iter().filter(|f| !f.is_directory).count(),
+        report::bytes(found.stored_bytes),
+        report::ratio_text(found.bytes, found.stored_bytes),
+    );
+    for (i, file) in found.files.iter().enumerate().filter(|(_, f)| !f.is_directory) {
+        out.push_str(&format!(
+            "\n{}: {}, {}, ratio {}\n",
+            file.path,
+            file.format,
+            report::bytes(file.bytes),
+            report::ratio_text(file.bytes, file.stored_bytes),
+        ));
+        let first = found.spans.partition_point(|s| s.file < i);
+        let last = found.spans.partition_point(|s| s.file <= i);
+        out.push_str(&file_table(&found.spans[first..last], found.is_archive));
+    }
+    out.trim_end().into()
+}
+
+/// One row a tensor; everything that is none is one row.
+fn file_table(spans: &[SpanInfo], is_archive: bool) -> String {
+    let row = |name: &str, dtype: &str, shape: String, bytes, stored, method: &str, entropy| {
+        let mut row: Vec<String> = vec![
+            format!("  {name}"),
+            dtype.into(),
+            shape,
+            report::bytes(bytes),
+            report::ratio_text(bytes, stored),
+            method.into(),
+        ];
+        if !is_archive {
+            row.insert(4, Option::map_or(entropy, "-".into(), |e: f64| format!("{e:.2}")));
+        }
+        row
+    };
+    let mut rows = Vec::new();
+    let (mut bytes, mut stored) = (0, 0);
+    for s in spans {
+        let Some(name) = &s.name else {
+            bytes += s.bytes;
+            stored += s.stored_bytes;
+            continue;
+        };
+        let shape: Vec<String> = s.shape.iter().map(u64::to_string).collect();
+        let shape = if shape.is_empty() { "scalar".into() } else { shape.join("x") };
+        let (dtype, entropy) = (s.dtype.name(), s.exponent_entropy);
+        rows.push(row(name, dtype, shape, s.bytes, s.stored_bytes, &s.method, entropy));
+    }
+    if bytes > 0 {
+        rows.push(row("(no tensor)", "", String::new(), bytes, stored, "", None));
+    }
+    let mut head: Vec<String> =
+        ["  tensor", "dtype", "shape", "bytes", "ratio", "method"].map(Into::into).into();
+    let mut right = vec![3, 4];
+    if !is_archive {
+        head.insert(4, "exponent bits".into());
+        right.push(5);
+    }
+    rows.insert(0, head);
+    format!("{}\n", report::table(&rows, &right))
+}

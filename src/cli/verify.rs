@@ -1,0 +1,73 @@
+//! `lmc-gpu verify`.
+
+use super::{Outcome, args, args::Common, pipe, progress::Bar, report};
+use crate::{Archive, Error, Result, archive::verify_stream};
+use std::{path::PathBuf, time::Instant};
+
+/// Decode an archive and check every checksum, writing nothing
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  lmc-gpu verify checkpoint.lmc
+  lmc-gpu verify damaged.lmc --keep-going      lists all damage, not only the first")]
+pub struct Args {
+    /// The archive; - is standard input
+    #[arg(value_name = "X.lmc")]
+    archive: PathBuf,
+    /// List all damage instead of stopping at the first
+    #[arg(long)]
+    keep_going: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+pub fn run(args: Args) -> Result<Outcome> {
+    let x = &args.archive;
+    let started = Instant::now();
+    let at = |e: Error| match e {
+        Error::Io { .. } => e,
+        e => e.at(x.display()),
+    };
+    let restored = if args::is_pipe(x) {
+        let bar = Bar::new(args.common.quiet, "verifying", || None);
+        let options = args.common.options(&bar)?;
+        verify_stream(&mut pipe::Forward::stdin()?, &options, args.keep_going).map_err(at)?
+    } else {
+        let archive = Archive::open(x, Default::default())?;
+        let bar = Bar::new(args.common.quiet, "verifying", || Some(archive.total_len()));
+        archive.verify(&args.common.options(&bar)?, args.keep_going).map_err(at)?
+    };
+    let seconds = started.elapsed().as_secs_f64();
+    report::damage(&restored.damage);
+    let sound = restored.damage.is_empty();
+    if args.json {
+        report::json(
+            false,
+            &serde_json::json!({
+                "ok": sound,
+                "bytes": restored.bytes,
+                "files": restored.files,
+                "seconds": seconds,
+                "gb_per_s": report::gb_per_s(restored.bytes, seconds),
+                "damage": report::damage_json(&restored.damage),
+            }),
+        )?;
+    } else if !args.common.quiet {
+        report::line(&format!(
+            "{}: {}, {} files, {:.2} s, {:.2} GB/s: {}",
+            x.display(),
+            report::bytes(restored.bytes),
+            restored.files,
+            seconds,
+            report::gb_per_s(restored.bytes, seconds),
+            match restored.damage.len() {
+                0 => "every checksum matches".into(),
+                n => format!("{n} stretches are damaged"),
+            }
+        ))?;
+    }
+    Ok(if sound { Outcome::Done } else { Outcome::Damaged })
+}
