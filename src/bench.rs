@@ -4,6 +4,7 @@
 //! are in 1e9 bytes of input a second, from and to warm buffers in memory. Given a seed, every
 //! ratio is the same on every run and machine; only speeds move.
 
+pub mod archive;
 pub mod baseline;
 pub mod entropy;
 pub mod input;
@@ -19,6 +20,7 @@ pub mod synthetic;
 pub mod table;
 
 use crate::{
+    codec::Method,
     dtype::Dtype,
     error::{Error, Result},
 };
@@ -31,6 +33,11 @@ pub trait Codec {
     /// Threads it uses.
     fn threads(&self) -> usize {
         1
+    }
+
+    /// Whether it is given files as they are, as `BYTES`, instead of their parts by type.
+    fn takes_files(&self) -> bool {
+        false
     }
 
     /// Appends the coded `input`, whole words of `dtype`, to `out`.
@@ -97,11 +104,22 @@ impl<'a> Context<'a> {
 
 /// The method or baseline of this name.
 pub fn codec(name: &str, threads: usize) -> Result<Box<dyn Codec>> {
+    if let Some(codec) = archive::by_name(name, threads) {
+        return Ok(codec);
+    }
     if let Some(codec) = method::by_name(name, threads) {
         return codec;
     }
     baseline::by_name(name, threads).ok_or_else(|| {
-        let known = format!("{}, {}", method::names().join(", "), baseline::names().join(", "));
+        let known = names().join(", ");
         Error::InvalidArgument(format!("no method or baseline is called {name}; there are {known}"))
     })
+}
+
+/// Every name that [`codec`] knows: our methods, those of the studies, the baselines.
+pub fn names() -> Vec<String> {
+    let mut names = archive::names();
+    names.extend(method::names().into_iter().filter(|n| Method::parse(n).is_none()));
+    names.extend(baseline::names());
+    names
 }

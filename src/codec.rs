@@ -203,4 +203,3 @@ fn swap_words(bytes: &mut [u8], word: usize) {
         w.reverse();
     }
 }
-
