@@ -21,7 +21,9 @@ mod target;
 mod writer;
 
 pub use checkpoint::{Checkpoint, CheckpointFile, is_archive};
-pub use compress::{Summary, compress, compress_into, compress_path, compress_stream};
+pub use compress::{
+    Summary, compress, compress_files, compress_into, compress_path, compress_stream,
+};
 pub use damage::Damage;
 pub use extract::{Extracted, extract, extract_to};
 pub use file::ArchivedFile;

@@ -26,9 +26,11 @@ pub mod format;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod pipeline;
+pub mod predict;
 pub mod shader;
 pub mod simd;
 pub mod source;
+pub mod store;
 pub mod transform;
 
 pub use archive::{Archive, Options, compress, compress_into, decompress, decompress_into};

@@ -78,6 +78,17 @@ pub fn compress_path(path: &Path, out: &Path, options: &Options) -> Result<Summa
     Ok(summary)
 }
 
+/// Compresses files that are open already, or that exist in memory only, into the archive `out`.
+///
+/// # Errors
+/// As for [`compress_path`].
+pub fn compress_files(input: &Input<'_>, out: &Path, options: &Options) -> Result<Summary> {
+    let mut file = AtomicFile::create(out, options.force)?;
+    let summary = compress_input(input, options, &mut file)?;
+    file.commit()?;
+    Ok(summary)
+}
+
 /// Compresses a file or directory into a writer that cannot seek.
 ///
 /// # Errors

@@ -186,6 +186,11 @@ impl<'a> Archive<'a> {
         self.ends.last().copied().unwrap_or(0)
     }
 
+    /// The digest of one entry of the manifest: equal for equal bytes coded with equal options.
+    pub fn digest(&self, entry: usize) -> u128 {
+        self.digests[entry]
+    }
+
     /// Length of the archive itself.
     pub fn stored_len(&self) -> u64 {
         self.source.len()

@@ -20,8 +20,10 @@ pub const CHUNK_WORDS: u64 = 256 << 10;
 const OPAQUE_CHUNK: u64 = 1 << 20;
 /// Spans of fewer words share chunks.
 const SMALL_WORDS: u64 = 16 << 10;
-/// Words that `max` gives one scale where rows are not known.
+/// Words that may share a scale where rows are not known.
 const UNKNOWN_ROW: u64 = 256;
+/// The same in chunks of many small spans.
+const SHARED_ROW: u64 = 64;
 /// Largest number of pieces in one chunk.
 const MAX_PIECES: usize = 1 << 14;
 
@@ -126,7 +128,7 @@ impl Planner {
     }
 
     fn add_span(&mut self, mut span: Span) {
-        if span.row_words == 0 && self.method == Method::Max && span.dtype.is_float() {
+        if span.row_words == 0 && span.dtype.is_float() {
             span.row_words = UNKNOWN_ROW;
         }
         if !is_small(&span) {
@@ -144,7 +146,7 @@ impl Planner {
             pieces: Vec::new(),
             dtype: span.dtype,
             big_endian: span.big_endian,
-            row_words: 0,
+            row_words: if span.dtype.is_float() { SHARED_ROW } else { 0 },
             copy_of: None,
         });
         if open.len() + span.len > limit || open.pieces.len() >= MAX_PIECES {

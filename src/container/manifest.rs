@@ -108,7 +108,7 @@ impl Manifest {
 }
 
 /// Whether a path from an archive stays below the directory it is restored into.
-fn is_safe(path: &str) -> bool {
+pub(crate) fn is_safe(path: &str) -> bool {
     !path.is_empty()
         && !path.contains(['\0', '\\'])
         && path.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
