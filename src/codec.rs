@@ -7,11 +7,13 @@
 mod bytes;
 mod choose;
 mod float;
+mod fused;
 mod integer;
 mod method;
 mod plane;
 mod scale;
 mod scaled;
+pub mod study;
 
 pub use method::Method;
 
@@ -33,8 +35,8 @@ pub mod form {
     pub const SPLIT: u8 = 4;
     /// One plane a byte of the word.
     pub const GROUP: u8 = 5;
-    /// An xz stream.
-    pub const XZ: u8 = 6;
+    /// A method of the studies, by the order of `study::Method::ALL`: this and up.
+    pub const STUDY: u8 = 16;
 }
 
 /// What decoding a chunk needs to know beside its payload.
@@ -95,7 +97,11 @@ pub fn encode(
     let planes = &mut scratch.planes;
     let form = match (method, spec.dtype.fields()) {
         (Method::Raw, _) => form::STORED,
-        (Method::Zstd | Method::Xz, _) | (_, Fields::Opaque | Fields::Quantised { .. }) => {
+        (Method::Study(method), _) => {
+            study::encode(method, spec.dtype, words, out)?;
+            form::STUDY + method as u8
+        }
+        (Method::Zstd, _) | (_, Fields::Opaque | Fields::Quantised { .. }) => {
             bytes::encode(method, bytes, out)?
         }
         (_, Fields::Float { bits, exponent }) => {
@@ -138,13 +144,19 @@ pub fn decode(
             fill(out, payload);
             return Ok(());
         }
-        (form::ZSTD | form::XZ, _) => return bytes::decode(form, payload, out),
+        (form::ZSTD, _) => return bytes::decode(payload, out),
         (form::SPLIT, Fields::Float { bits, exponent }) => {
             let float = float::Float { bits, exponent, row: spec.rows(out.len() / word) };
             float::decode(level, &float, payload, planes, out)
         }
         (form::GROUP, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
-        _ => None,
+        (form, _) => match study::Method::ALL.get(usize::from(form.wrapping_sub(form::STUDY))) {
+            Some(&method) => {
+                study::decode(method, spec.dtype, payload, out)?;
+                Some(())
+            }
+            None => None,
+        },
     };
     done.ok_or_else(|| Error::Corrupt("the coded data is damaged".into()))?;
     if spec.big_endian && word > 1 {
@@ -160,10 +172,11 @@ pub fn describe(form: u8, payload_start: &[u8]) -> &'static str {
         form::STORED => "raw",
         form::CONSTANT => "constant",
         form::ZSTD => "zstd",
-        form::XZ => "xz",
         form::SPLIT => float::describe(payload_start),
         form::GROUP => "group",
-        _ => "unknown",
+        _ => study::Method::ALL
+            .get(usize::from(form.wrapping_sub(form::STUDY)))
+            .map_or("unknown", |m| m.name()),
     }
 }
 
@@ -190,3 +203,4 @@ fn swap_words(bytes: &mut [u8], word: usize) {
         w.reverse();
     }
 }
+

@@ -217,6 +217,11 @@ impl Dtype {
         }
     }
 
+    /// Whether its words are floats.
+    pub fn is_float(self) -> bool {
+        matches!(self.fields(), Fields::Float { .. })
+    }
+
     /// Bytes of one coded word: the unit that chunks hold whole numbers of.
     pub fn word_len(self) -> usize {
         match self.fields() {

@@ -5,9 +5,15 @@
 //! live in [`Tensor`]s, which are views into the spans' bytes. Nothing a file says is executed.
 
 mod fault;
+mod gguf;
+mod npy;
+mod pickle;
 pub mod prefix;
 pub mod safetensors;
 pub mod tile;
+mod torch;
+mod zip;
+mod zipped;
 
 pub use prefix::{PrefixResult, parse_prefix};
 
@@ -48,10 +54,11 @@ pub struct Tensor {
 }
 
 /// Which parser understood a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Format {
+    #[default]
     Opaque,
     /// A headerless array whose type the user gave.
     Flat,
@@ -117,21 +124,35 @@ pub struct Param {
 pub fn parse(source: &dyn Source) -> Result<Parsed> {
     let len = source.len();
     let head = source.read_vec(0, len.min(64))?;
-    let (format, found) = if safetensors::looks_like(&head) {
-        (Format::Safetensors, safetensors::parse(source))
-    } else {
-        return Ok(Parsed::opaque(len));
-    };
-    match found.and_then(|f| f.assemble(format, len)) {
+    let Some((format, parser)) = detect(&head) else { return Ok(Parsed::opaque(len)) };
+    match parser(source).and_then(|found| found.assemble(len)) {
         Ok(parsed) => Ok(parsed),
         Err(Fault::Io(e)) => Err(e),
         Err(Fault::Content(why)) => {
             let mut parsed = Parsed::opaque(len);
-            parsed
-                .notes
-                .push(format!("looks like {}, but {why}; stored as opaque bytes", format.name()));
+            let note = format!("looks like {}, but {why}; stored as opaque bytes", format.name());
+            parsed.notes.push(note);
             Ok(parsed)
         }
+    }
+}
+
+type Parser = fn(&dyn Source) -> std::result::Result<Found, Fault>;
+
+/// The parser for a file that begins with `head`, and the format it looks like.
+fn detect(head: &[u8]) -> Option<(Format, Parser)> {
+    if zipped::looks_like(head) {
+        Some((Format::TorchZip, zipped::parse))
+    } else if torch::legacy::looks_like(head) {
+        Some((Format::TorchLegacy, torch::legacy::parse))
+    } else if gguf::looks_like(head) {
+        Some((Format::Gguf, gguf::parse))
+    } else if npy::looks_like(head) {
+        Some((Format::Npy, npy::parse))
+    } else if safetensors::looks_like(head) {
+        Some((Format::Safetensors, safetensors::parse))
+    } else {
+        None
     }
 }
 
@@ -140,8 +161,8 @@ pub fn parse(source: &dyn Source) -> Result<Parsed> {
 pub fn parse_flat(len: u64, dtype: Dtype) -> Parsed {
     let words = len - len % dtype.word_len() as u64;
     let flat = Span { offset: 0, len: words, dtype, row_words: 0, big_endian: false };
-    let found = Found { spans: vec![flat], ..Found::default() };
-    match found.assemble(Format::Flat, len) {
+    let found = Found { format: Format::Flat, spans: vec![flat], ..Found::default() };
+    match found.assemble(len) {
         Ok(parsed) => parsed,
         Err(_) => Parsed::opaque(len),
     }

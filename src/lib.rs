@@ -14,6 +14,7 @@
 //! ```
 
 pub mod archive;
+pub mod bench;
 pub mod bits;
 pub mod cli;
 pub mod codec;
@@ -23,6 +24,8 @@ pub mod entropy;
 pub mod error;
 pub mod format;
 pub mod pipeline;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 pub mod shader;
 pub mod simd;
 pub mod source;

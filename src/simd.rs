@@ -3,6 +3,11 @@
 //! `LMC_SIMD=scalar|avx2|avx512` caps the level of [`Level::best`]: a level that the machine
 //! lacks falls back to the best one below it, unless `LMC_REQUIRE` names it.
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+
 use std::sync::OnceLock;
 
 /// An instruction set this CPU can run. Only detection makes one, so holding a `Level`
@@ -78,18 +83,18 @@ impl Level {
         }
     }
 
-    /// Runs `f` as compiled for this level: for loops that the compiler vectorises by itself.
-    /// Pass a closure that calls `#[inline(always)]` code, or the features do not reach it.
+    /// Calls `f` as compiled for this level: for loops that the compiler vectorises by itself.
+    /// `f` must be an `#[inline(always)]` function and no closure, or the features miss it.
     #[inline]
-    pub(crate) fn run<R>(self, f: impl FnOnce() -> R) -> R {
+    pub(crate) fn run<A, R>(self, f: impl FnOnce(A) -> R, args: A) -> R {
         match self.0 {
-            Isa::Scalar => f(),
+            Isa::Scalar => f(args),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx2 => unsafe { run_avx2(f) },
+            Isa::Avx2 => unsafe { run_avx2(f, args) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx512 => unsafe { run_avx512(f) },
+            Isa::Avx512 => unsafe { run_avx512(f, args) },
         }
     }
 
@@ -102,16 +107,16 @@ impl Level {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn run_avx2<R>(f: impl FnOnce() -> R) -> R {
-    f()
+fn run_avx2<A, R>(f: impl FnOnce(A) -> R, args: A) -> R {
+    f(args)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
-fn run_avx512<R>(f: impl FnOnce() -> R) -> R {
-    f()
+fn run_avx512<A, R>(f: impl FnOnce(A) -> R, args: A) -> R {
+    f(args)
 }
 
 impl std::fmt::Debug for Level {

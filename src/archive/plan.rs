@@ -20,6 +20,8 @@ pub const CHUNK_WORDS: u64 = 256 << 10;
 const OPAQUE_CHUNK: u64 = 1 << 20;
 /// Spans of fewer words share chunks.
 const SMALL_WORDS: u64 = 16 << 10;
+/// Words that `max` gives one scale where rows are not known.
+const UNKNOWN_ROW: u64 = 256;
 /// Largest number of pieces in one chunk.
 const MAX_PIECES: usize = 1 << 14;
 
@@ -95,7 +97,7 @@ pub(super) fn chunk_words(method: Method, dtype: Dtype) -> u64 {
     match method.chunk_len() {
         Some(len) => (len / dtype.word_len() as u64).max(1),
         None if dtype == Dtype::BYTES => OPAQUE_CHUNK,
-        None => CHUNK_WORDS,
+        None => method.chunk_words(dtype.word_len()).unwrap_or(CHUNK_WORDS),
     }
 }
 
@@ -123,7 +125,10 @@ impl Planner {
         }
     }
 
-    fn add_span(&mut self, span: Span) {
+    fn add_span(&mut self, mut span: Span) {
+        if span.row_words == 0 && self.method == Method::Max && span.dtype.is_float() {
+            span.row_words = UNKNOWN_ROW;
+        }
         if !is_small(&span) {
             self.large.push(Large { span, copy_of: None });
         } else if span.len > 0 {

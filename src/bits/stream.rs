@@ -114,7 +114,7 @@ impl<'a> BitReader<'a> {
     }
 
     /// Zero bits, at most `max`, then a one bit; how many zero bits.
-    fn read_zeros(&mut self, max: u32) -> Option<u32> {
+    pub(crate) fn read_zeros(&mut self, max: u32) -> Option<u32> {
         for n in 0..=max {
             if self.read(1)? == 1 {
                 return Some(n);

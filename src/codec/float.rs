@@ -14,7 +14,7 @@
 use super::{
     Method,
     choose::{choose_split, sample_heads},
-    form,
+    form, fused,
     plane::{self, Coded, Planes, Policy},
     scaled,
 };
@@ -50,6 +50,9 @@ fn symbol_policy(method: Method) -> Policy {
     }
 }
 
+/// The policy that has a path of its own for bf16.
+const FUSED: Policy = Policy::Coder(plane::CASCADE);
+
 /// Coder of rest and tails for a method.
 fn low_policy(method: Method) -> Policy {
     match method {
@@ -78,10 +81,13 @@ pub fn encode(
     planes: &mut Planes,
     out: &mut Vec<u8>,
 ) -> u8 {
+    if float.bits == 16 && float.exponent == 8 && symbol_policy(method) == FUSED {
+        return fused::encode(level, words, planes, out).unwrap_or(form::STORED);
+    }
     let n = words.len() / usize::from(float.bits / 8);
     let stats = split::stats(level, float.bits, 0, words);
     let mut heads = std::mem::take(&mut planes.heads);
-    sample_heads(float, words, &mut heads);
+    sample_heads(float, words, method == Method::Max, &mut heads);
     let range = k_range(method, float);
     let (fields, cost) =
         choose_split(float, &heads, n, stats.sign(), range.clone(), &mut planes.counts);
@@ -256,6 +262,12 @@ pub fn decode(
     if scaled != 0 {
         let columns = scaled & COLUMNS != 0;
         return scaled::decode(level, float, &fields, columns, symbols, planes, &planes_of, out);
+    }
+    if let (plane::CASCADE, 16, 8, Some(rest)) =
+        (symbols.coder, float.bits, rest_bits, Coded8::borrowed(planes_of.rest_lo, 8, n))
+        && !fields.is_windowed()
+    {
+        return fused::decode(level, symbols, rest, planes, out);
     }
     planes.symbols.resize(planes.symbols.len().max(n), 0);
     symbols.decode(level, 8, &mut planes.coder, &mut planes.symbols[..n])?;

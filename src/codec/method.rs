@@ -1,5 +1,7 @@
 //! The named methods.
 
+use super::study;
+
 /// How chunks are coded. Every method stores a chunk as it is where it would not shrink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -22,13 +24,13 @@ pub enum Method {
     Runs,
     /// zstd on the bytes.
     Zstd,
-    /// xz (LZMA2) on the bytes.
-    Xz,
+    /// A method of one of the studies this codec descends from.
+    Study(study::Method),
 }
 
 impl Method {
     /// Every method, in the order in which they are listed.
-    pub const ALL: [Method; 10] = [
+    pub const ALL: [Method; 18] = [
         Method::Auto,
         Method::Fast,
         Method::Max,
@@ -38,7 +40,15 @@ impl Method {
         Method::Huffman,
         Method::Runs,
         Method::Zstd,
-        Method::Xz,
+        Method::Study(study::Method::Lmc),
+        Method::Study(study::Method::LmcPlain),
+        Method::Study(study::Method::Plmc),
+        Method::Study(study::Method::Sem),
+        Method::Study(study::Method::Xz),
+        Method::Study(study::Method::ByteplaneXz),
+        Method::Study(study::Method::BitplaneXz),
+        Method::Study(study::Method::ClassGroupXz),
+        Method::Study(study::Method::ExponentGroupXz),
     ];
 
     /// Its name, as `--method` takes it.
@@ -53,7 +63,7 @@ impl Method {
             Method::Huffman => "huffman",
             Method::Runs => "runs",
             Method::Zstd => "zstd",
-            Method::Xz => "xz",
+            Method::Study(method) => method.name(),
         }
     }
 
@@ -62,10 +72,16 @@ impl Method {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 
+    /// Words of `word_len` bytes in a chunk, where the method asks for more than the usual
+    /// 256 Ki: tables are a smaller part of larger chunks, which matters most for short words.
+    pub fn chunk_words(self, word_len: usize) -> Option<u64> {
+        (self == Method::Max && word_len <= 2).then_some(1 << 20)
+    }
+
     /// Bytes of a chunk, where the method asks for a size of its own.
     pub fn chunk_len(self) -> Option<u64> {
         match self {
-            Method::Xz => Some(16 << 20),
+            Method::Study(method) => method.chunk_len().map(|n| n as u64),
             _ => None,
         }
     }

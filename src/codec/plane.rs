@@ -65,7 +65,7 @@ pub struct Planes {
 #[derive(Default)]
 pub struct CoderScratch {
     pub stream: Vec<u8>,
-    pub cascade: cascade::Scratch,
+    pub cascade: Vec<u8>,
     pub huffman: huffman::Scratch,
 }
 
@@ -124,9 +124,9 @@ fn code(
     match policy {
         Policy::Coder(CASCADE) => {
             let plan = cascade::plan(&counts);
+            let room = cascade_room(&mut scratch.cascade, values.len());
             out.resize(start + limit.max(1) - 1, 0);
-            let room = &mut out[start..];
-            let len = cascade::encode(level, &plan, values, &mut scratch.cascade, room)?;
+            let len = cascade::encode(level, &plan, values, room, &mut out[start..])?;
             out.truncate(start + len);
             return Some(CASCADE);
         }
@@ -159,6 +159,15 @@ fn code(
     let at = rans::encode(level, lanes, values, &encode_table, stream)?;
     out.extend_from_slice(&stream[at..]);
     (out.len() - start < limit).then_some(RANS)
+}
+
+/// Scratch for cascades of `n` symbols.
+pub fn cascade_room(scratch: &mut Vec<u8>, n: usize) -> &mut [u8] {
+    let len = cascade::scratch_len(n);
+    if scratch.len() < len {
+        scratch.resize(len, 0);
+    }
+    &mut scratch[..len]
 }
 
 /// Whether a sample of the values promises a gain of less than a hundredth.
@@ -218,7 +227,8 @@ impl Coded<'_> {
             }
             RANS => return decode_rans(level, self.data, bits, out),
             CASCADE => {
-                cascade::decode(level, self.data, &mut scratch.cascade, out) && below(out, bits)
+                let room = cascade_room(&mut scratch.cascade, out.len());
+                cascade::decode(level, self.data, room, out) && below(out, bits)
             }
             HUFFMAN => huffman::decode(level, self.data, out) && below(out, bits),
             RUNS => runs::decode(self.data, out) && below(out, bits),

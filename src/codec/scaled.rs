@@ -2,7 +2,7 @@
 //! octave that the scale is above a whole one.
 
 use super::{
-    Method,
+    Method, choose,
     float::{COLUMNS, Coded8, Float, ROWS},
     plane::{self, Coded, Planes, Policy},
     scale::{self, HeadFields},
@@ -105,7 +105,8 @@ fn try_scales(
         &mut planes.shifts,
         &mut planes.contexts,
     );
-    let fields = Split { base: base_for(&fields, &planes.heads, &planes.shifts), ..fields };
+    let base = base_for(&fields, k, &planes.heads, &planes.shifts, &mut planes.counts);
+    let fields = Split { base, ..fields };
     let heads = std::mem::take(&mut planes.heads);
     let shifts = std::mem::take(&mut planes.shifts);
     let escapes =
@@ -126,7 +127,7 @@ fn try_scales(
     if columns {
         encode_scale_plane(level, &planes.columns, &mut planes.coder, &mut stored);
     }
-    bits += 8 * stored.len() as u64 + 16 * escapes as u64;
+    bits += 8 * stored.len() as u64 + 28 * escapes as u64;
     bits += n as u64 * u64::from(fields.stored_rest_bits());
     let flags = ROWS | if columns { COLUMNS } else { 0 };
     Some((bits, Scaled { fields, flags, tables }))
@@ -141,16 +142,15 @@ fn table_of(counts: &mut [u32; 256]) -> Option<Table> {
     frequency::normalise(counts)
 }
 
-/// First value of the window for shifted symbols: the densest stretch ends with the largest
-/// value that occurs, which for magnitudes is where few values are missed.
-fn base_for(fields: &Split, heads: &[u16], shifts: &[u8]) -> u16 {
-    let most = heads
-        .iter()
-        .zip(shifts)
-        .map(|(&h, &shift)| (h >> fields.rest_bits).wrapping_add(255 - u16::from(shift)))
-        .max()
-        .unwrap_or(0);
-    most.saturating_sub(253).clamp(1, u16::MAX - 254)
+/// First value of the window for shifted symbols.
+fn base_for(fields: &Split, k: u32, heads: &[u16], shifts: &[u8], counts: &mut Vec<u32>) -> u16 {
+    counts.clear();
+    counts.resize((1 << fields.symbol_bits()) + 512, 0);
+    for (&head, &shift) in heads.iter().zip(shifts) {
+        let s = head >> fields.rest_bits;
+        counts[usize::from(s) + 255 - usize::from(shift)] += u32::from(s > 0);
+    }
+    choose::window(counts, k)
 }
 
 /// Whether rows or columns differ so much in scale that contexts gain half a hundredth.
@@ -265,10 +265,8 @@ fn encode_scale_plane(
 /// The first table by itself, each other one relative to the one before.
 fn write_tables(tables: &[Table], out: &mut Vec<u8>) {
     for (i, table) in tables.iter().enumerate() {
-        match i {
-            0 => frequency::write(table, out),
-            _ => frequency::write_delta(table, &tables[i - 1], out),
-        }
+        let _ = i;
+        frequency::write(table, out);
     }
 }
 
@@ -277,7 +275,7 @@ fn read_tables(data: &mut &[u8]) -> Option<Vec<Table>> {
     for _ in 0..CONTEXTS {
         let (table, used) = match tables.last() {
             None => frequency::read(data)?,
-            Some(last) => frequency::read_delta(data, last)?,
+            Some(_) => frequency::read(data)?,
         };
         *data = data.get(used..)?;
         tables.push(table);

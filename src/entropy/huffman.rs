@@ -186,3 +186,14 @@ fn quarters(n: usize) -> [std::ops::Range<usize>; N_STREAMS] {
     let quarter = n.div_ceil(N_STREAMS);
     std::array::from_fn(|k| (k * quarter).min(n)..((k + 1) * quarter).min(n))
 }
+
+/// Bytes of the codebook that a block with these counts is coded with: what a code fitted to the
+/// block costs beside its code words.
+pub fn codebook_len(counts: &[u32; 256]) -> usize {
+    if counts.iter().filter(|&&c| c > 0).count() < 2 {
+        return 1;
+    }
+    let mut stored = Vec::new();
+    Codebook::from_counts(counts).write(&mut stored);
+    stored.len()
+}

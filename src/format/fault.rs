@@ -18,6 +18,12 @@ impl From<std::io::Error> for Fault {
     }
 }
 
+impl From<&str> for Fault {
+    fn from(why: &str) -> Self {
+        Fault::Content(why.into())
+    }
+}
+
 impl From<String> for Fault {
     fn from(why: String) -> Self {
         Fault::Content(why)
@@ -27,6 +33,7 @@ impl From<String> for Fault {
 /// What a parser found: spans in any order, with holes where nothing is known.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
+    pub(crate) format: Format,
     pub(crate) spans: Vec<Span>,
     pub(crate) tensors: Vec<Tensor>,
     pub(crate) optimizer: Vec<ParamGroup>,
@@ -36,7 +43,10 @@ pub(crate) struct Found {
 impl Found {
     /// Tiles the file with the spans and keeps the tensors that lie inside it. This is the one
     /// place where that is checked, for all formats.
-    pub(crate) fn assemble(mut self, format: Format, len: u64) -> Result<Parsed, Fault> {
+    pub(crate) fn assemble(mut self, len: u64) -> Result<Parsed, Fault> {
+        if self.format == Format::Opaque {
+            return Ok(Parsed::opaque(len));
+        }
         let spans = tile(self.spans, len).map_err(Fault::Content)?;
         let notes = &mut self.notes;
         self.tensors.retain(|t| {
@@ -48,7 +58,7 @@ impl Found {
             inside
         });
         Ok(Parsed {
-            format,
+            format: self.format,
             spans,
             tensors: self.tensors,
             optimizer: self.optimizer,
@@ -79,7 +89,7 @@ impl Notes {
     /// Adds another parser's notes, each with the place it speaks of.
     pub(crate) fn extend(&mut self, place: &str, other: Notes) {
         for note in other.kept {
-            self.push(format!("{place}: {note}"));
+            self.push(if place.is_empty() { note } else { format!("{place}: {note}") });
         }
         self.dropped += other.dropped;
     }

@@ -3,7 +3,7 @@
 //! Of the known formats only safetensors puts everything one must know at the front.
 
 use super::{
-    Format, Parsed,
+    Parsed,
     safetensors::{self, MAX_HEADER},
 };
 
@@ -37,7 +37,7 @@ pub fn parse_prefix(prefix: &[u8]) -> PrefixResult {
     let Some(json) = rest.get(..n as usize) else {
         return PrefixResult::NeedMore(8 + n);
     };
-    match safetensors::from_header(json).and_then(|(f, end)| f.assemble(Format::Safetensors, end)) {
+    match safetensors::from_header(json).and_then(|(f, end)| f.assemble(end)) {
         Ok(parsed) => PrefixResult::Parsed(parsed),
         Err(_) => PrefixResult::Opaque,
     }

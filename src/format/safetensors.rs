@@ -14,7 +14,7 @@
 mod header;
 
 use super::{
-    Span, Tensor,
+    Format, Span, Tensor,
     fault::{Fault, Found, quote},
     row_words,
 };
@@ -62,7 +62,7 @@ pub(crate) fn parse(source: &dyn Source) -> Result<Found, Fault> {
 pub(crate) fn from_header(json: &[u8]) -> Result<(Found, u64), Fault> {
     let entries = header::parse(json)?;
     let data = 8 + json.len() as u64;
-    let mut found = Found::default();
+    let mut found = Found { format: Format::Safetensors, ..Found::default() };
     found.spans.reserve(entries.len() + 1);
     found.spans.push(Span::opaque(0, data));
     found.tensors.reserve(entries.len());

@@ -5,6 +5,13 @@
 //! plane 0 a0 b0 c0 …   plane 1 a1 b1 c1 …   plane 2 a2 b2 c2 …   plane 3 a3 b3 c3 …
 //! ```
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Isa;
 use crate::simd::Level;
 
 /// Writes one plane for each byte of a word; `planes.len()` (2, 4 or 8) is the word's length.
@@ -37,16 +44,42 @@ pub fn join(level: Level, planes: &[&[u8]], bytes: &mut [u8]) {
     }
 }
 
-fn split_wide<const W: usize>(_level: Level, bytes: &[u8], planes: &mut [&mut [u8]]) {
-    for (i, word) in bytes.as_chunks::<W>().0.iter().enumerate() {
+fn split_wide<const W: usize>(level: Level, bytes: &[u8], planes: &mut [&mut [u8]]) {
+    match level.isa() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx512 => unsafe { avx512::split::<W>(bytes, planes) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx2 => unsafe { avx2::split::<W>(bytes, planes) },
+        _ => split_scalar::<W>(0, bytes, planes),
+    }
+}
+
+fn join_wide<const W: usize>(level: Level, planes: &[&[u8]], bytes: &mut [u8]) {
+    match level.isa() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx512 => unsafe { avx512::join::<W>(planes, bytes) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx2 => unsafe { avx2::join::<W>(planes, bytes) },
+        _ => join_scalar::<W>(0, planes, bytes),
+    }
+}
+
+/// From word `start` on.
+fn split_scalar<const W: usize>(start: usize, bytes: &[u8], planes: &mut [&mut [u8]]) {
+    for (i, word) in bytes.as_chunks::<W>().0.iter().enumerate().skip(start) {
         for (plane, byte) in planes.iter_mut().zip(word) {
             plane[i] = *byte;
         }
     }
 }
 
-fn join_wide<const W: usize>(_level: Level, planes: &[&[u8]], bytes: &mut [u8]) {
-    for (i, word) in bytes.as_chunks_mut::<W>().0.iter_mut().enumerate() {
+/// From word `start` on.
+fn join_scalar<const W: usize>(start: usize, planes: &[&[u8]], bytes: &mut [u8]) {
+    for (i, word) in bytes.as_chunks_mut::<W>().0.iter_mut().enumerate().skip(start) {
         for (plane, byte) in planes.iter().zip(word) {
             *byte = plane[i];
         }

@@ -31,18 +31,23 @@
 //! All arithmetic is modulo 2^16, so that any planes, corrupt ones too, join to the same words
 //! at every level.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod escape;
 mod head;
 mod scalar;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod wide;
 
 pub use escape::{count_escapes, escapes, escapes_of_heads};
 pub use head::{heads, words_of_heads};
 pub use stats::{Stats, stats};
 
-use crate::simd::Level;
+use crate::simd::{Isa, Level};
 
 /// How words are split; see the module's diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -153,8 +158,18 @@ pub fn split(level: Level, fields: &Split, bytes: &[u8], planes: PlanesMut<'_>) 
     assert!(fields.is_valid() && bytes.len() == n * fields.word_len());
     fields.check(n, planes.symbols.len(), planes.rest_lo.len(), planes.rest_hi.len());
     assert!(planes.tails.len() == fields.n_tails() && planes.tails.iter().all(|t| t.len() == n));
-    let _ = level;
-    scalar::split(fields, bytes, planes)
+    if fields.word_bits == 64 && level != Level::SCALAR {
+        return wide::split(level, fields, bytes, planes);
+    }
+    match level.isa() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx512 => unsafe { avx512::split(fields, bytes, planes) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx2 => unsafe { avx2::split(fields, bytes, planes) },
+        _ => scalar::split(fields, 0, bytes, planes),
+    }
 }
 
 /// Inverse of [`split`]; false if the list of escapes is too short or too long, or holds a value
@@ -168,8 +183,16 @@ pub fn join(level: Level, fields: &Split, planes: Planes<'_>, bytes: &mut [u8]) 
     assert!(fields.is_valid() && bytes.len() == n * fields.word_len());
     fields.check(n, planes.symbols.len(), planes.rest_lo.len(), planes.rest_hi.len());
     assert!(planes.tails.len() == fields.n_tails() && planes.tails.iter().all(|t| t.len() == n));
-    let _ = level;
-    scalar::join(fields, planes, bytes);
+    match (fields.word_bits, level.isa()) {
+        (64, isa) if isa != Isa::Scalar => wide::join(level, fields, planes, bytes),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        (_, Isa::Avx512) => unsafe { avx512::join(fields, planes, bytes) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        (_, Isa::Avx2) => unsafe { avx2::join(fields, planes, bytes) },
+        _ => scalar::join(fields, 0, planes, bytes),
+    }
     !fields.is_windowed() || escape::patch_words(level, fields, planes, bytes)
 }
 
@@ -188,8 +211,7 @@ pub fn split_heads(
     let n = heads.len();
     check_heads(fields, n, shifts);
     fields.check(n, planes.symbols.len(), planes.rest_lo.len(), planes.rest_hi.len());
-    let _ = level;
-    scalar::split_heads(fields, heads, shifts, planes)
+    split_head_planes(level, fields, heads, shifts, planes)
 }
 
 /// Inverse of [`split_heads`]; false as [`join`].
@@ -207,7 +229,7 @@ pub fn join_heads(
     let n = heads.len();
     check_heads(fields, n, shifts);
     fields.check(n, planes.symbols.len(), planes.rest_lo.len(), planes.rest_hi.len());
-    scalar::join_heads(fields, planes, shifts, heads);
+    join_head_planes(level, fields, planes, shifts, heads);
     let windowed = shifts.is_some() || fields.is_windowed();
     !windowed || escape::patch_heads(level, fields, planes, shifts, heads)
 }
@@ -216,5 +238,43 @@ fn check_heads(fields: &Split, n: usize, shifts: Option<&[u8]>) {
     match shifts {
         None => assert!(fields.is_valid()),
         Some(shifts) => assert!(fields.is_valid_shifted() && shifts.len() == n),
+    }
+}
+
+/// [`split_heads`] without its checks of lengths.
+fn split_head_planes(
+    level: Level,
+    fields: &Split,
+    heads: &[u16],
+    shifts: Option<&[u8]>,
+    planes: PlanesMut<'_>,
+) -> usize {
+    match level.isa() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx512 => unsafe { avx512::split_heads(fields, heads, shifts, planes) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx2 => unsafe { avx2::split_heads(fields, heads, shifts, planes) },
+        _ => scalar::split_heads(fields, 0, heads, shifts, planes),
+    }
+}
+
+/// [`join_heads`] without its checks, and with wrong words where escapes are.
+fn join_head_planes(
+    level: Level,
+    fields: &Split,
+    planes: Planes<'_>,
+    shifts: Option<&[u8]>,
+    heads: &mut [u16],
+) {
+    match level.isa() {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx512 => unsafe { avx512::join_heads(fields, planes, shifts, heads) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx2 => unsafe { avx2::join_heads(fields, planes, shifts, heads) },
+        _ => scalar::join_heads(fields, 0, planes, shifts, heads),
     }
 }

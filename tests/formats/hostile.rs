@@ -2,15 +2,22 @@
 
 use proptest::prelude::*;
 
-use crate::{check, safetensors};
+use crate::{check, gguf, npy, safetensors, torch, zip};
 
 /// One valid file of each kind.
 fn valid_files() -> Vec<Vec<u8>> {
-    vec![safetensors::file(
-        r#"{"b":{"dtype":"F32","shape":[2,3],"data_offsets":[2,26]},
-            "a":{"dtype":"BF16","shape":[],"data_offsets":[0,2]}}"#,
-        26,
-    )]
+    let json = r#"{"b":{"dtype":"F32","shape":[2,3],"data_offsets":[2,26]},
+        "a":{"dtype":"BF16","shape":[],"data_offsets":[0,2]}}"#;
+    let plain = torch::checkpoint(zip::PLAIN);
+    vec![
+        safetensors::file(json, 26),
+        torch::checkpoint(zip::TORCH),
+        [&plain[..], &plain].concat(),
+        torch::legacy(),
+        gguf::plain().write(),
+        npy::file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", &[0; 24]),
+        npy::archive(),
+    ]
 }
 
 proptest! {

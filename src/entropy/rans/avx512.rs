@@ -11,7 +11,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Input, Source};
+use super::{decode::Source, encode::Input};
 
 /// Bytes a group of 64 symbols may consume, and the furthest its vector loads reach.
 const REACH: usize = 128;

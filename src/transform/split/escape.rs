@@ -10,11 +10,20 @@ use crate::simd::Level;
 
 /// Number of symbols that are 255.
 pub fn count_escapes(level: Level, symbols: &[u8]) -> usize {
-    level.run(|| {
-        let count =
-            |group: &[u8]| usize::from(group.iter().fold(0u8, |sum, &s| sum + u8::from(s == 255)));
-        symbols.chunks(128).map(count).sum()
-    })
+    level.run(count, symbols)
+}
+
+#[inline(always)]
+fn count(symbols: &[u8]) -> usize {
+    let mut n = 0;
+    for group in symbols.chunks(128) {
+        let mut sum = 0u8;
+        for s in group {
+            sum += u8::from(*s == 255);
+        }
+        n += usize::from(sum);
+    }
+    n
 }
 
 /// Writes the `s` behind each escape among the `symbols` that [`super::split`] made of `bytes`.

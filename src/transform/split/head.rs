@@ -7,18 +7,18 @@ use crate::simd::Level;
 /// If `bytes` is not one word for each of `out`.
 pub fn heads(level: Level, word_bits: u8, bytes: &[u8], out: &mut [u16]) {
     assert!(bytes.len() == out.len() * usize::from(word_bits / 8));
-    level.run(|| match word_bits {
-        8 => each(bytes, out, |w: &[u8; 1]| w[0].rotate_left(1).into()),
-        16 => each(bytes, out, |&w| u16::from_le_bytes(w).rotate_left(1)),
-        32 => each(bytes, out, |&w| ((u32::from_le_bytes(w) >> 16) as u16).rotate_left(1)),
-        _ => each(bytes, out, |&w| ((u64::from_le_bytes(w) >> 48) as u16).rotate_left(1)),
-    });
+    match word_bits {
+        8 => level.run(heads_of::<1>, (bytes, out)),
+        16 => level.run(heads_of::<2>, (bytes, out)),
+        32 => level.run(heads_of::<4>, (bytes, out)),
+        _ => level.run(heads_of::<8>, (bytes, out)),
+    }
 }
 
 #[inline(always)]
-fn each<const W: usize>(bytes: &[u8], out: &mut [u16], head: impl Fn(&[u8; W]) -> u16) {
-    for (out, word) in out.iter_mut().zip(bytes.as_chunks::<W>().0) {
-        *out = head(word);
+fn heads_of<const LEN: usize>((bytes, out): (&[u8], &mut [u16])) {
+    for (out, word) in out.iter_mut().zip(bytes.as_chunks::<LEN>().0) {
+        *out = head_at(word);
     }
 }
 
@@ -35,35 +35,32 @@ pub fn words_of_heads(
 ) {
     assert!(bytes.len() == heads.len() * usize::from(word_bits / 8));
     assert!(tails.iter().all(|t| t.len() == heads.len()));
-    level.run(|| match (word_bits, tails) {
-        (8, []) => {
-            for (byte, head) in bytes.iter_mut().zip(heads) {
-                *byte = (*head as u8).rotate_right(1);
-            }
-        }
-        (16, []) => {
-            for (word, head) in bytes.as_chunks_mut().0.iter_mut().zip(heads) {
-                *word = head.rotate_right(1).to_le_bytes();
-            }
-        }
-        (32, [t0, t1]) => {
-            let low = t0.iter().zip(*t1).map(|(a, b)| u16::from_le_bytes([*a, *b]));
-            for ((word, head), low) in bytes.as_chunks_mut().0.iter_mut().zip(heads).zip(low) {
-                *word = (u32::from(head.rotate_right(1)) << 16 | u32::from(low)).to_le_bytes();
-            }
-        }
-        (64, [_, _, _, _, _, _]) => {
-            for (i, (word, head)) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(heads).enumerate()
-            {
-                let mut bits = u64::from(head.rotate_right(1));
-                for tail in tails.iter().rev() {
-                    bits = bits << 8 | u64::from(tail[i]);
-                }
-                *word = bits.to_le_bytes();
-            }
-        }
+    match (word_bits, tails) {
+        (8, []) => level.run(words_of::<1>, (heads, tails, bytes)),
+        (16, []) => level.run(words_of::<2>, (heads, tails, bytes)),
+        (32, [t0, t1]) => level.run(words_32, (heads, [*t0, *t1], bytes)),
+        (64, [_, _, _, _, _, _]) => level.run(words_of::<8>, (heads, tails, bytes)),
         _ => panic!("{word_bits}-bit words with {} tails", tails.len()),
-    });
+    }
+}
+
+#[inline(always)]
+fn words_of<const LEN: usize>((heads, tails, bytes): (&[u16], &[&[u8]], &mut [u8])) {
+    for (i, (word, head)) in bytes.as_chunks_mut::<LEN>().0.iter_mut().zip(heads).enumerate() {
+        for (byte, tail) in word.iter_mut().zip(tails) {
+            *byte = tail[i];
+        }
+        set_head(word, *head);
+    }
+}
+
+/// [`words_of`] in a form that the compiler vectorises.
+#[inline(always)]
+fn words_32((heads, [t0, t1], bytes): (&[u16], [&[u8]; 2], &mut [u8])) {
+    let low = t0.iter().zip(t1).map(|(a, b)| u16::from_le_bytes([*a, *b]));
+    for ((word, head), low) in bytes.as_chunks_mut().0.iter_mut().zip(heads).zip(low) {
+        *word = (u32::from(head.rotate_right(1)) << 16 | u32::from(low)).to_le_bytes();
+    }
 }
 
 /// Head of the little-endian word that `word` is.

@@ -1,4 +1,5 @@
-//! The reference: every other variant equals these functions.
+//! The reference: every other variant equals these functions. They begin at word `start`, so
+//! that they also end what the others leave over.
 use super::{Planes, PlanesMut, Split, head::head_at};
 
 impl Split {
@@ -57,9 +58,9 @@ fn wide_shr(head: u16, bits: u8) -> u16 {
     (u32::from(head) >> bits) as u16
 }
 
-pub(super) fn split(f: &Split, bytes: &[u8], mut planes: PlanesMut<'_>) -> usize {
+pub(super) fn split(f: &Split, start: usize, bytes: &[u8], mut planes: PlanesMut<'_>) -> usize {
     let (len, windowed, mut n_escapes) = (f.word_len(), f.is_windowed(), 0);
-    for (i, word) in bytes.chunks_exact(len).enumerate() {
+    for (i, word) in bytes.chunks_exact(len).enumerate().skip(start) {
         let head = head_at(word);
         let s = f.shifted(head, None);
         planes.symbols[i] = if windowed { f.window(s) } else { s as u8 };
@@ -72,9 +73,9 @@ pub(super) fn split(f: &Split, bytes: &[u8], mut planes: PlanesMut<'_>) -> usize
     n_escapes
 }
 
-pub(super) fn join(f: &Split, planes: Planes<'_>, bytes: &mut [u8]) {
+pub(super) fn join(f: &Split, start: usize, planes: Planes<'_>, bytes: &mut [u8]) {
     let (len, windowed) = (f.word_len(), f.is_windowed());
-    for (i, word) in bytes.chunks_exact_mut(len).enumerate() {
+    for (i, word) in bytes.chunks_exact_mut(len).enumerate().skip(start) {
         let symbol = planes.symbols[i];
         let s = if windowed { f.unwindow(symbol) } else { symbol.into() };
         let head = s << f.rest_bits | f.rest_of(&planes, i);
@@ -87,13 +88,14 @@ pub(super) fn join(f: &Split, planes: Planes<'_>, bytes: &mut [u8]) {
 
 pub(super) fn split_heads(
     f: &Split,
+    start: usize,
     heads: &[u16],
     shifts: Option<&[u8]>,
     mut planes: PlanesMut<'_>,
 ) -> usize {
     let windowed = shifts.is_some() || f.is_windowed();
     let mut n_escapes = 0;
-    for (i, &head) in heads.iter().enumerate() {
+    for (i, &head) in heads.iter().enumerate().skip(start) {
         let s = f.shifted(head, shifts.map(|shifts| shifts[i]));
         planes.symbols[i] = if windowed { f.window(s) } else { s as u8 };
         n_escapes += usize::from(windowed && planes.symbols[i] == 255);
@@ -102,9 +104,15 @@ pub(super) fn split_heads(
     n_escapes
 }
 
-pub(super) fn join_heads(f: &Split, planes: Planes<'_>, shifts: Option<&[u8]>, heads: &mut [u16]) {
+pub(super) fn join_heads(
+    f: &Split,
+    start: usize,
+    planes: Planes<'_>,
+    shifts: Option<&[u8]>,
+    heads: &mut [u16],
+) {
     let windowed = shifts.is_some() || f.is_windowed();
-    for (i, head) in heads.iter_mut().enumerate() {
+    for (i, head) in heads.iter_mut().enumerate().skip(start) {
         let symbol = planes.symbols[i];
         let mut s = if windowed { f.unwindow(symbol) } else { symbol.into() };
         if let Some(shifts) = shifts

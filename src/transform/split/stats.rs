@@ -41,13 +41,13 @@ impl Stats {
 /// # Panics
 /// If `bytes` is not whole words.
 pub fn stats(level: Level, word_bits: u8, rest_bits: u8, bytes: &[u8]) -> Stats {
-    assert!(bytes.len() % usize::from(word_bits / 8) == 0);
-    level.run(|| match word_bits {
-        8 => of8(bytes, rest_bits),
-        16 => of16(bytes, rest_bits),
-        32 => of32(bytes, rest_bits),
-        _ => of64(bytes, rest_bits),
-    })
+    assert!(bytes.len().is_multiple_of(usize::from(word_bits / 8)));
+    match word_bits {
+        8 => level.run(of8, (bytes, rest_bits)),
+        16 => level.run(of16, (bytes, rest_bits)),
+        32 => level.run(of32, (bytes, rest_bits)),
+        _ => level.run(of64, (bytes, rest_bits)),
+    }
 }
 
 /// One function a width, so that the compiler vectorises each with lanes of that width.
@@ -55,7 +55,7 @@ pub fn stats(level: Level, word_bits: u8, rest_bits: u8, bytes: &[u8]) -> Stats 
 macro_rules! stats_of {
     ($name:ident, $word:ty, $head_bits:literal) => {
         #[inline(always)]
-        fn $name(bytes: &[u8], rest_bits: u8) -> Stats {
+        fn $name((bytes, rest_bits): (&[u8], u8)) -> Stats {
             const LEN: usize = size_of::<$word>();
             const BELOW: u32 = <$word>::BITS - $head_bits;
             // The head without rotation keeps the sign on top; with it s is magnitude >> (r − 1).

@@ -14,7 +14,7 @@ fn words(len: usize, seed: u64) -> Vec<u8> {
     while bytes.len() < len {
         x = x.wrapping_mul(0xD134_2543_DE82_EF95).wrapping_add(1);
         let y = x >> 8 ^ x << 40;
-        let exponent = 0x3C00_0000_0000_0000 + (y.leading_zeros() as u64 * 11 << 55);
+        let exponent = 0x3C00_0000_0000_0000 + ((u64::from(y.leading_zeros()) * 11) << 55);
         let word = match x >> 60 {
             0 => 0,
             1 => 1 << 63,
@@ -31,7 +31,7 @@ fn words(len: usize, seed: u64) -> Vec<u8> {
 
 /// Every valid combination of width, rest and sign.
 fn fields() -> impl Iterator<Item = Split> {
-    let bases = [1, 2, 17, 100, 258, 770, 2500, 65_000];
+    let bases = [1, 17, 100, 258, 2500, 65_000];
     [8, 16, 32, 64].into_iter().flat_map(move |word_bits| {
         (0..=11).flat_map(move |rest_bits| {
             [None, Some(false), Some(true)].into_iter().flat_map(move |sign| {
@@ -139,10 +139,8 @@ fn signed(f: &Split, bytes: &[u8]) -> Vec<u8> {
 fn every_level_equals_scalar_on_every_length() {
     let noise = words(N * 8, 7);
     for f in fields().filter(|f| f.is_valid() && (f.is_windowed() || f.base == 1)) {
-        for n in lengths() {
-            if n > 4096 && (f.rest_bits < 6 || f.sign == Some(true) || f.base > 300) {
-                continue;
-            }
+        let whole = matches!(f.rest_bits, 6 | 8) && f.sign.is_none() && f.base < 20;
+        for n in lengths().filter(|n| if whole { true } else { *n < 300 }) {
             let bytes = signed(&f, &noise[noise.len() - n * f.word_len()..]);
             let want = Buffers::split(Level::SCALAR, &f, &bytes);
             for level in Level::available() {
@@ -161,7 +159,7 @@ fn every_level_equals_scalar_on_heads_with_shifts() {
     let mut all = vec![0; N];
     heads(Level::SCALAR, 16, &bytes, &mut all);
     for f in fields().filter(|f| f.word_bits == 16 && f.is_valid_shifted() && f.sign.is_none()) {
-        for n in lengths().filter(|n| *n < 5000 || f.rest_bits == 6) {
+        for n in lengths().filter(|n| *n < 300 || f.rest_bits == 6 && f.base == 100) {
             for shifts in [None, Some(&shifts[N - n..])] {
                 if shifts.is_none() && !f.is_valid() {
                     continue;

@@ -1,0 +1,107 @@
+//! Benchmarks: our methods, those of the two studies and the field beside them, on any data.
+//!
+//! Nothing is reported that was not decoded and compared with its input in the same run. Speeds
+//! are in 1e9 bytes of input a second, from and to warm buffers in memory. Given a seed, every
+//! ratio is the same on every run and machine; only speeds move.
+
+pub mod baseline;
+pub mod entropy;
+pub mod input;
+pub mod measure;
+pub mod method;
+pub mod plot;
+pub mod report;
+pub mod statistics;
+pub mod study_fields;
+pub mod study_lmc;
+pub mod study_pareto;
+pub mod synthetic;
+pub mod table;
+
+use crate::{
+    dtype::Dtype,
+    error::{Error, Result},
+};
+
+/// Something that makes bytes smaller and restores them: a method or a baseline under test.
+pub trait Codec {
+    /// Its name, as given on the command line and shown in tables.
+    fn name(&self) -> &str;
+
+    /// Threads it uses.
+    fn threads(&self) -> usize {
+        1
+    }
+
+    /// Appends the coded `input`, whole words of `dtype`, to `out`.
+    fn encode(&mut self, dtype: Dtype, input: &[u8], out: &mut Vec<u8>) -> Result<()>;
+
+    /// Fills `out`, which has the length of the input, from what [`Codec::encode`] appended.
+    fn decode(&mut self, dtype: Dtype, coded: &[u8], out: &mut [u8]) -> Result<()>;
+}
+
+/// Where a run stands; handed to the caller before each measurement.
+#[derive(Clone, Copy, Debug)]
+pub struct Tick<'a> {
+    /// Measurements finished.
+    pub done: usize,
+    /// Measurements planned.
+    pub total: usize,
+    /// What is measured next.
+    pub what: &'a str,
+}
+
+/// What a run is given beside its data.
+pub struct Context<'a> {
+    /// Seed of all synthetic data.
+    pub seed: u64,
+    /// Threads for what is parallel.
+    pub threads: usize,
+    /// How long each measurement may take.
+    pub effort: measure::Effort,
+    /// Shown where a run stands; answers whether to go on. After a `false` the run ends, and
+    /// what was measured is reported.
+    pub progress: &'a mut dyn FnMut(Tick<'_>) -> bool,
+    /// Measurements finished and planned.
+    pub steps: (usize, usize),
+    /// Whether `progress` said to stop.
+    pub stopped: bool,
+}
+
+impl<'a> Context<'a> {
+    /// A context with nothing planned yet.
+    pub fn new(
+        seed: u64,
+        threads: usize,
+        effort: measure::Effort,
+        progress: &'a mut dyn FnMut(Tick<'_>) -> bool,
+    ) -> Self {
+        Context { seed, threads, effort, progress, steps: (0, 0), stopped: false }
+    }
+
+    /// Plans `n` measurements more.
+    pub fn plan(&mut self, n: usize) {
+        self.steps.1 += n;
+    }
+
+    /// Announces the next measurement. False where the run is to end.
+    pub fn next(&mut self, what: &str) -> bool {
+        if !self.stopped {
+            let (done, total) = self.steps;
+            self.stopped = !(self.progress)(Tick { done, total, what });
+            self.steps.0 += 1;
+        }
+        !self.stopped
+    }
+}
+
+/// The method or baseline of this name.
+pub fn codec(name: &str, threads: usize) -> Result<Box<dyn Codec>> {
+    if let Some(codec) = method::by_name(name, threads) {
+        return codec;
+    }
+    baseline::by_name(name, threads).ok_or_else(|| {
+        let known = format!("{}, {}", method::names().join(", "), baseline::names().join(", "));
+        Error::InvalidArgument(format!("no method or baseline is called {name}; there are {known}"))
+    })
+}

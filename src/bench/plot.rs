@@ -1,0 +1,361 @@
+//! Plots as inline SVG that takes its colours from the page, so that it reads in light and dark.
+
+use std::fmt::Write as _;
+
+/// How the points of a curve are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Joined by a line.
+    Line,
+    /// Dots with their label beside them.
+    Dot,
+    /// Bars from the bottom up.
+    Bar,
+    /// Joined by a thin dashed line without dots.
+    Dashed,
+}
+
+/// A point, with the label that dots show.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// Place along x.
+    pub x: f64,
+    /// Place along y.
+    pub y: f64,
+    /// Shown beside dots, and by pointing at any mark.
+    pub label: String,
+}
+
+/// Points of one kind.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// Name in the legend; without one the curve is not in it.
+    pub name: String,
+    /// How it is drawn.
+    pub mark: Mark,
+    /// Its points, in order.
+    pub points: Vec<Point>,
+}
+
+/// An axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    /// What it measures.
+    pub label: String,
+    /// Whether equal distances are equal factors.
+    pub log: bool,
+}
+
+/// A plot of several curves over common axes.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// What it shows.
+    pub title: String,
+    /// Left to right.
+    pub x: Axis,
+    /// Bottom to top.
+    pub y: Axis,
+    /// What is drawn.
+    pub curves: Vec<Curve>,
+}
+
+const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 420.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 18.0;
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 46.0;
+/// Colours that the page defines as `--c0` and so on.
+pub const N_COLOURS: usize = 8;
+
+/// The range of an axis and where its ticks are, mapped to pixels.
+struct Scale {
+    log: bool,
+    from: f64,
+    to: f64,
+    pixels: (f64, f64),
+    ticks: Vec<f64>,
+}
+
+impl Scale {
+    fn new(values: impl Iterator<Item = f64>, log: bool, zero: bool, pixels: (f64, f64)) -> Scale {
+        let usable = values.filter(|v| v.is_finite() && (!log || *v > 0.0));
+        let (mut from, mut to) =
+            usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
+        if from > to {
+            (from, to) = if log { (0.1, 1.0) } else { (0.0, 1.0) };
+        }
+        if log {
+            return Scale {
+                log,
+                from: from / 1.4,
+                to: to * 1.4,
+                pixels,
+                ticks: log_ticks(from / 1.4, to * 1.4),
+            };
+        }
+        if zero {
+            from = from.min(0.0);
+        }
+        let span = if to > from { to - from } else { to.abs().max(1e-9) };
+        from -= if zero && from == 0.0 { 0.0 } else { 0.06 * span };
+        to += 0.06 * span;
+        let step = step(to - from);
+        let first = (from / step).ceil() as i64;
+        let ticks = (first..).map(|i| i as f64 * step).take_while(|t| *t <= to).take(30).collect();
+        Scale { log, from, to, pixels, ticks }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        let part = match self.log {
+            true => (value.max(self.from) / self.from).ln() / (self.to / self.from).ln(),
+            false => (value - self.from) / (self.to - self.from),
+        };
+        self.pixels.0 + part * (self.pixels.1 - self.pixels.0)
+    }
+}
+
+/// A distance of ticks that gives about six.
+fn step(span: f64) -> f64 {
+    let rough = span / 6.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * power >= rough);
+    factor.unwrap_or(10.0) * power
+}
+
+fn log_ticks(from: f64, to: f64) -> Vec<f64> {
+    let decades = (from.log10().floor() as i32)..=(to.log10().ceil() as i32);
+    let factors: &[f64] = if to / from > 1000.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
+    decades
+        .flat_map(|d| factors.iter().map(move |f| f * 10f64.powi(d)))
+        .filter(|t| (from..=to).contains(t))
+        .collect()
+}
+
+fn number(value: f64) -> String {
+    let digits = match value.abs() {
+        v if v >= 100.0 || v == 0.0 => 0,
+        v if v >= 1.0 => 2,
+        v if v >= 0.01 => 3,
+        _ => 5,
+    };
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').into(),
+        false => text,
+    }
+}
+
+/// Text made safe for HTML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+impl Plot {
+    /// The plot as an `<svg>` element.
+    pub fn to_svg(&self) -> String {
+        let points = || self.curves.iter().flat_map(|c| &c.points);
+        let bars = self.curves.iter().any(|c| c.mark == Mark::Bar);
+        let x = Scale::new(points().map(|p| p.x), self.x.log, false, (LEFT, WIDTH - RIGHT));
+        let y = Scale::new(points().map(|p| p.y), self.y.log, bars, (HEIGHT - BOTTOM, TOP));
+        let mut svg = String::new();
+        let title = escape(&self.title);
+        let _ = write!(
+            svg,
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">\
+             <text x=\"{LEFT}\" y=\"18\" class=\"t\">{title}</text>"
+        );
+        self.axes(&x, &y, &mut svg);
+        let mut taken = Vec::new();
+        for (i, curve) in self.curves.iter().enumerate() {
+            curve.draw(i % N_COLOURS, &x, &y, &mut taken, &mut svg);
+        }
+        self.legend(&mut svg);
+        svg.push_str("</svg>");
+        svg
+    }
+
+    fn axes(&self, x: &Scale, y: &Scale, svg: &mut String) {
+        let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
+        for &tick in &x.ticks {
+            let (at, text) = (x.place(tick), number(tick));
+            let _ = write!(
+                svg,
+                "<path class=\"g\" d=\"M{at:.1} {TOP}V{bottom}\"/>\
+                 <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{text}</text>",
+                bottom + 16.0
+            );
+        }
+        for &tick in &y.ticks {
+            let (at, text) = (y.place(tick), number(tick));
+            let _ = write!(
+                svg,
+                "<path class=\"g\" d=\"M{LEFT} {at:.1}H{right}\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{text}</text>",
+                LEFT - 6.0,
+                at + 4.0
+            );
+        }
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
+             <text transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            (LEFT + right) / 2.0,
+            HEIGHT - 10.0,
+            escape(&self.x.label),
+            (TOP + bottom) / 2.0,
+            escape(&self.y.label)
+        );
+    }
+
+    fn legend(&self, svg: &mut String) {
+        let named = self.curves.iter().enumerate().filter(|(_, c)| !c.name.is_empty());
+        for (row, (i, curve)) in named.enumerate() {
+            let at = TOP + 8.0 + 15.0 * row as f64;
+            let _ = write!(
+                svg,
+                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" style=\"fill:var(--c{})\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                WIDTH - RIGHT - 14.0,
+                at,
+                i % N_COLOURS,
+                WIDTH - RIGHT - 19.0,
+                at + 9.0,
+                escape(&curve.name)
+            );
+        }
+    }
+}
+
+/// Where labels are already: left, top, right, bottom.
+type Boxes = Vec<[f64; 4]>;
+
+impl Curve {
+    fn draw(&self, colour: usize, x: &Scale, y: &Scale, taken: &mut Boxes, svg: &mut String) {
+        let drawn: Vec<(f64, f64, &str)> = self
+            .points
+            .iter()
+            .filter(|p| p.x.is_finite() && p.y.is_finite())
+            .map(|p| (x.place(p.x), y.place(p.y), p.label.as_str()))
+            .collect();
+        if matches!(self.mark, Mark::Line | Mark::Dashed) && !drawn.is_empty() {
+            let mut path = String::new();
+            for (i, (x, y, _)) in drawn.iter().enumerate() {
+                let _ = write!(path, "{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' });
+            }
+            let dash = if self.mark == Mark::Dashed { ";stroke-dasharray:5 4" } else { "" };
+            let style = format!("fill:none;stroke:var(--c{colour});stroke-width:1.6{dash}");
+            let _ = write!(svg, "<path d=\"{path}\" style=\"{style}\"/>");
+        }
+        let fill = format!("style=\"fill:var(--c{colour})\"");
+        for &(px, py, label) in &drawn {
+            let label = escape(label);
+            let _ = match self.mark {
+                Mark::Dashed => Ok(()),
+                Mark::Bar => {
+                    let width = 0.7 * (x.place(x.from + 1.0) - x.place(x.from)).clamp(1.0, 40.0);
+                    let height = (HEIGHT - BOTTOM - py).max(0.0);
+                    write!(
+                        svg,
+                        "<rect x=\"{:.1}\" y=\"{py:.1}\" width=\"{width:.1}\" \
+                         height=\"{height:.1}\" {fill}><title>{label}</title></rect>",
+                        px - width / 2.0
+                    )
+                }
+                Mark::Line | Mark::Dot => write!(
+                    svg,
+                    "<circle cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"{}\" {fill}>\
+                     <title>{label}</title></circle>",
+                    if self.mark == Mark::Dot { 4.0 } else { 2.5 }
+                ),
+            };
+            taken.push([px - 4.0, py - 4.0, px + 4.0, py + 4.0]);
+        }
+        if self.mark == Mark::Dot {
+            for &(px, py, label) in &drawn {
+                let (at_x, at_y) = free_place(px, py, label, taken);
+                let label = escape(label);
+                let _ =
+                    write!(svg, "<text x=\"{at_x:.1}\" y=\"{at_y:.1}\" class=\"l\">{label}</text>");
+            }
+        }
+    }
+}
+
+/// A place for a label near a dot that covers nothing, if there is one.
+fn free_place(px: f64, py: f64, label: &str, taken: &mut Boxes) -> (f64, f64) {
+    let width = 6.2 * label.chars().count() as f64;
+    let right = (px + 7.0, py + 4.0);
+    let mut best = right;
+    for away in 0..6 {
+        let down = 12.0 * f64::from(away);
+        let places = [
+            (right.0, right.1 - down),
+            (px - 7.0 - width, right.1 - down),
+            (right.0, right.1 + down),
+            (px - 7.0 - width, right.1 + down),
+        ];
+        let fits = |&(x, y): &(f64, f64)| {
+            let (l, t, r, b) = (x, y - 10.0, x + width, y + 2.0);
+            l >= LEFT
+                && r <= WIDTH - 2.0
+                && t >= TOP - 8.0
+                && b <= HEIGHT - BOTTOM + 2.0
+                && taken.iter().all(|o| l > o[2] || r < o[0] || t > o[3] || b < o[1])
+        };
+        if let Some(place) = places.into_iter().find(fits) {
+            best = place;
+            break;
+        }
+    }
+    taken.push([best.0, best.1 - 10.0, best.0 + width, best.1 + 2.0]);
+    best
+}
+
+/// The points that no other beats in both: least y for their x, x being better the larger.
+pub fn front(points: &[Point]) -> Vec<Point> {
+    let mut sorted: Vec<&Point> = points.iter().collect();
+    sorted.sort_by(|a, b| b.x.total_cmp(&a.x).then(a.y.total_cmp(&b.y)));
+    let mut front: Vec<Point> = Vec::new();
+    for point in sorted {
+        if front.last().is_none_or(|best| point.y < best.y) {
+            front.push(point.clone());
+        }
+    }
+    front
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(x: f64, y: f64) -> Point {
+        Point { x, y, label: format!("<{x}>") }
+    }
+
+    #[test]
+    fn the_front_holds_what_nothing_beats_in_both() {
+        let points = [point(1.0, 0.5), point(2.0, 0.6), point(1.5, 0.7), point(3.0, 0.9)];
+        let xs: Vec<f64> = front(&points).iter().map(|p| p.x).collect();
+        assert_eq!(xs, [3.0, 2.0, 1.0]);
+    }
+
+    #[test]
+    fn every_mark_and_odd_values_give_whole_svg() {
+        for mark in [Mark::Line, Mark::Dot, Mark::Bar, Mark::Dashed] {
+            for values in
+                [vec![], vec![point(1.0, 1.0)], vec![point(f64::NAN, 0.0), point(-1.0, 2.0)]]
+            {
+                for log in [false, true] {
+                    let curve = Curve { name: "a & b".into(), mark, points: values.clone() };
+                    let axis = |label: &str| Axis { label: label.into(), log };
+                    let plot =
+                        Plot { title: "t".into(), x: axis("x"), y: axis("y"), curves: vec![curve] };
+                    let svg = plot.to_svg();
+                    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>"));
+                    assert!(!svg.contains("NaN") && !svg.contains("inf") && !svg.contains("a & b"));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The `SPLIT` form of bf16 with cascades, straight from the words and back: the same bytes as
+//! splitting first, without writing and reading a plane of symbols.
+
+use super::{
+    form,
+    plane::{self, CASCADE, Coded, PACKED, PREFIX, Planes},
+};
+use crate::{
+    entropy::cascade::{self, Plan},
+    simd::Level,
+};
+
+/// Bits of the rest beside an exponent of 8 bits.
+const REST_BITS: u8 = 8;
+/// Words decoded at a time.
+const PIECE: usize = 16 << 10;
+
+/// Appends the payload of a chunk of bf16 words. `None` where it would not shrink; what was
+/// appended is then of no use.
+pub fn encode(level: Level, words: &[u8], planes: &mut Planes, out: &mut Vec<u8>) -> Option<u8> {
+    let n = words.len() / 2;
+    let counts = cascade::sample_bf16(words);
+    let plan: Plan = cascade::plan(&counts);
+    let head = [CASCADE, REST_BITS, 1, 0];
+    let start = out.len();
+    let rest_at = start + head.len() + PREFIX;
+    let symbols_at = rest_at + n + PREFIX;
+    let end = start + words.len();
+    if symbols_at >= end {
+        return None;
+    }
+    out.resize(end, 0);
+    out[start..start + head.len()].copy_from_slice(&head);
+    put_prefix(&mut out[rest_at - PREFIX..rest_at], PACKED, n);
+    let (front, symbols) = out.split_at_mut(symbols_at);
+    let rest = &mut front[rest_at..rest_at + n];
+    let room = plane::cascade_room(&mut planes.coder.cascade, n);
+    let len = cascade::encode_bf16(level, &plan, words, rest, room, symbols)?;
+    put_prefix(&mut out[symbols_at - PREFIX..symbols_at], CASCADE, len);
+    out.truncate(symbols_at + len);
+    Some(form::SPLIT)
+}
+
+fn put_prefix(prefix: &mut [u8], coder: u8, len: usize) {
+    prefix[0] = coder;
+    prefix[1..PREFIX].copy_from_slice(&(len as u32).to_le_bytes());
+}
+
+/// Decodes bf16 words from a cascade of their exponents and the plane of what is left. `each` is
+/// called with every stretch of words as soon as it is there, in order.
+pub fn decode(
+    level: Level,
+    symbols: Coded<'_>,
+    rest: &[u8],
+    planes: &mut Planes,
+    out: &mut [u8],
+) -> Option<()> {
+    let n = rest.len();
+    let room = plane::cascade_room(&mut planes.coder.cascade, n);
+    let mut decoder = cascade::Decoder::new(level, n, symbols.data, room)?;
+    for (rest, out) in rest.chunks(PIECE).zip(out.chunks_mut(2 * PIECE)) {
+        decoder.decode_bf16(rest, out, false).then_some(())?;
+    }
+    Some(())
+}

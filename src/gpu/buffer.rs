@@ -1,0 +1,219 @@
+//! Buffers: byte ranges of a caller's, and our own to compute in and to read back.
+//!
+//! A device copies multiples of four bytes at multiples of four. A [`Region`] that begins or ends
+//! elsewhere is copied together with what surrounds it, and a shader moves its bytes into place
+//! (`transform::align`).
+
+use super::{Device, Recorder};
+use crate::error::{Error, Result};
+
+/// Alignment and unit of copies.
+const COPY: u64 = wgpu::COPY_BUFFER_ALIGNMENT;
+
+/// The bytes `offset..offset + len` of a buffer, which may hold other things around them.
+#[derive(Clone, Copy, Debug)]
+pub struct Region<'b> {
+    buffer: &'b wgpu::Buffer,
+    offset: u64,
+    len: u64,
+}
+
+impl<'b> Region<'b> {
+    /// A region of `buffer`.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] where it does not lie in the buffer, or reaches into a last
+    /// word that the buffer holds only a part of, which no device can copy.
+    pub fn new(buffer: &'b wgpu::Buffer, offset: u64, len: u64) -> Result<Self> {
+        match offset.checked_add(len) {
+            Some(end) if end.next_multiple_of(COPY) <= buffer.size() => {}
+            Some(end) if end <= buffer.size() => {
+                return Err(Error::InvalidArgument(format!(
+                    "the last bytes of a buffer of {} bytes cannot be copied; make it a multiple of 4",
+                    buffer.size()
+                )));
+            }
+            _ => {
+                return Err(Error::InvalidArgument(format!(
+                    "{len} bytes at {offset} do not lie in a buffer of {} bytes",
+                    buffer.size()
+                )));
+            }
+        }
+        Ok(Region { buffer, offset, len })
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether there are no bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes `start..start + len` of this region, which must lie in it.
+    pub(super) fn part(&self, start: u64, len: u64) -> Self {
+        debug_assert!(start + len <= self.len);
+        Region { buffer: self.buffer, offset: self.offset + start, len }
+    }
+
+    /// Where the region begins in the first word of its [`Region::cover`].
+    pub(super) fn shift(&self) -> u64 {
+        self.offset % COPY
+    }
+
+    /// Bytes of the whole words that hold the region.
+    pub(super) fn cover_len(&self) -> u64 {
+        (self.shift() + self.len).next_multiple_of(COPY)
+    }
+
+    /// Records a copy of the words that hold the region to the start of `to`.
+    pub(super) fn copy_to(&self, encoder: &mut wgpu::CommandEncoder, to: &wgpu::Buffer, at: u64) {
+        let from = self.offset - self.shift();
+        if !self.is_empty() {
+            encoder.copy_buffer_to_buffer(self.buffer, from, to, at, self.cover_len());
+        }
+    }
+
+    /// Records a copy of the words at the start of `from` to those that hold the region.
+    pub(super) fn copy_from(&self, encoder: &mut wgpu::CommandEncoder, from: &wgpu::Buffer) {
+        let to = self.offset - self.shift();
+        if !self.is_empty() {
+            encoder.copy_buffer_to_buffer(from, 0, self.buffer, to, self.cover_len());
+        }
+    }
+
+    /// Fails unless the buffer allows `usage`.
+    pub(super) fn require(&self, usage: wgpu::BufferUsages, name: &str) -> Result<()> {
+        if self.buffer.usage().contains(usage) {
+            return Ok(());
+        }
+        Err(Error::InvalidArgument(format!("the buffer was made without the usage {name}")))
+    }
+}
+
+impl Device {
+    /// A new buffer of at least `len` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Device`] where the device has no memory for it or does not allow the size.
+    pub fn create_buffer(
+        &self,
+        label: &'static str,
+        len: u64,
+        usage: wgpu::BufferUsages,
+    ) -> Result<wgpu::Buffer> {
+        // Never empty: a binding must not be.
+        let size = len.next_multiple_of(16).max(16);
+        self.scoped(|| {
+            Ok(self.wgpu().create_buffer(&wgpu::BufferDescriptor {
+                label: Some(label),
+                size,
+                usage,
+                mapped_at_creation: false,
+            }))
+        })
+        .map_err(|e| e.at(format_args!("{label} of {size} bytes")))
+    }
+
+    /// A buffer that shaders read and write, and that can be copied from and to.
+    ///
+    /// # Errors
+    /// As [`Device::create_buffer`].
+    pub fn storage(&self, label: &'static str, len: u64) -> Result<wgpu::Buffer> {
+        let usage = wgpu::BufferUsages::STORAGE
+            | wgpu::BufferUsages::COPY_SRC
+            | wgpu::BufferUsages::COPY_DST;
+        self.create_buffer(label, len, usage)
+    }
+
+    /// A buffer that the CPU reads after a copy to it.
+    ///
+    /// # Errors
+    /// As [`Device::create_buffer`].
+    pub fn staging(&self, label: &'static str, len: u64) -> Result<wgpu::Buffer> {
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        self.create_buffer(label, len, usage)
+    }
+
+    /// Writes `bytes` to `buffer` from byte `at`, a multiple of four, on, before whatever is
+    /// submitted next. Up to three bytes after them are zeroed.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub fn write_at(&self, buffer: &wgpu::Buffer, at: u64, bytes: &[u8]) -> Result<()> {
+        let (whole, rest) = bytes.split_at(bytes.len() / 4 * 4);
+        self.scoped(|| {
+            if !whole.is_empty() {
+                self.queue().write_buffer(buffer, at, whole);
+            }
+            if !rest.is_empty() {
+                let mut word = [0; 4];
+                word[..rest.len()].copy_from_slice(rest);
+                self.queue().write_buffer(buffer, at + whole.len() as u64, &word);
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads the first `len` bytes of a buffer that can be copied from, waiting for them.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub fn read(&self, buffer: &wgpu::Buffer, len: u64) -> Result<Vec<u8>> {
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        let copied = len.next_multiple_of(COPY);
+        let staging = self.staging("readback", copied)?;
+        let uniforms = Recorder::uniforms(self)?;
+        let mut recorder = Recorder::new(self, &uniforms);
+        recorder.encoder().copy_buffer_to_buffer(buffer, 0, &staging, 0, copied);
+        Mapped::on_submit(recorder, &staging, copied)?
+            .read(self, |bytes| bytes[..len as usize].to_vec())
+    }
+}
+
+/// A staging buffer that is being copied to and then mapped.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    buffer: wgpu::Buffer,
+    len: u64,
+    submission: wgpu::SubmissionIndex,
+    outcome: std::sync::mpsc::Receiver<std::result::Result<(), wgpu::BufferAsyncError>>,
+}
+
+impl Mapped {
+    /// Submits what was recorded and maps the first `len` bytes of `buffer` when it is done.
+    pub(super) fn on_submit(
+        mut recorder: Recorder<'_>,
+        buffer: &wgpu::Buffer,
+        len: u64,
+    ) -> Result<Mapped> {
+        let outcome = recorder.map_on_submit(buffer, len);
+        let submission = recorder.submit()?;
+        Ok(Mapped { buffer: buffer.clone(), len, submission, outcome })
+    }
+
+    /// Waits for the bytes, hands them to `f` and unmaps the buffer.
+    pub(super) fn read<T>(self, device: &Device, f: impl FnOnce(&[u8]) -> T) -> Result<T> {
+        device.wait(self.submission)?;
+        if !matches!(self.outcome.try_recv(), Ok(Ok(()))) {
+            let name = &device.info().name;
+            return Err(Error::Device(format!("{name} lost what it was to read back")));
+        }
+        let view = device.scoped(|| {
+            self.buffer
+                .get_mapped_range(0..self.len)
+                .map_err(|e| Error::Device(format!("cannot read back: {e}")))
+        })?;
+        let value = f(&view);
+        drop(view);
+        device.scoped(|| {
+            self.buffer.unmap();
+            Ok(value)
+        })
+    }
+}

@@ -1,0 +1,187 @@
+//! Archives in memory: round trips, determinism, damage.
+
+mod common;
+
+use common::{Rng, safetensors, sample_file};
+use lmc_gpu::{
+    Archive, Error, Options, codec::Method, compress, container::Limits, decompress, dtype::Dtype,
+    simd::Level,
+};
+use proptest::prelude::*;
+
+fn options(method: Method) -> Options {
+    Options::default().with_method(method).with_threads(1)
+}
+
+fn round_trip(bytes: &[u8], options: &Options) -> Vec<u8> {
+    let archive = compress(bytes, options).unwrap();
+    let back = decompress(&archive, options).unwrap();
+    assert!(back == bytes, "{options:?}: {} bytes differ", bytes.len());
+    let most = bytes.len() + bytes.len() / 1000 + 1024;
+    assert!(archive.len() <= most, "{options:?}: {} of {}", archive.len(), bytes.len());
+    archive
+}
+
+#[test]
+fn every_method_and_type_round_trips_on_every_kind_of_value() {
+    let mut rng = Rng::new(1);
+    for method in Method::ALL {
+        for dtype in Dtype::ALL {
+            let word = dtype.word_len();
+            for n in [0, 1, 2, 3, 63, 64, 65, 1000, 20_000] {
+                for kind in 0..5 {
+                    let bytes = rng.values(dtype, n, kind);
+                    assert_eq!(bytes.len(), n * word);
+                    round_trip(&bytes, &options(method).with_dtype(Some(dtype)));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn lengths_that_are_no_whole_words_round_trip() {
+    let mut rng = Rng::new(2);
+    for dtype in [Dtype::BF16, Dtype::F32, Dtype::F64, Dtype::Q4_1] {
+        for extra in 1..dtype.word_len() {
+            let mut bytes = rng.values(dtype, 40_000, 0);
+            bytes.extend(rng.bytes(extra));
+            round_trip(&bytes, &Options::default().with_dtype(Some(dtype)));
+        }
+    }
+}
+
+#[test]
+fn archives_do_not_depend_on_threads_or_instruction_set() {
+    let file = sample_file(3);
+    for method in Method::ALL {
+        let first = round_trip(&file, &options(method).with_level(Level::SCALAR));
+        for level in Level::available() {
+            for threads in [1, 2, 3, 7] {
+                let options = options(method).with_level(level).with_threads(threads);
+                let again = compress(&file, &options).unwrap();
+                assert!(again == first, "{method} {level:?} {threads}");
+                assert!(decompress(&first, &options).unwrap() == file);
+            }
+        }
+    }
+}
+
+#[test]
+fn many_tiny_tensors_cost_little_more_than_their_data() {
+    let tensors: Vec<_> =
+        (0..20_000).map(|i| (format!("t{i}"), "F32", vec![1u64], vec![i as u8; 4])).collect();
+    let file = safetensors(&tensors);
+    let archive = round_trip(&file, &options(Method::Auto));
+    assert!(archive.len() < file.len() / 4, "{} of {}", archive.len(), file.len());
+}
+
+#[test]
+fn equal_tensors_are_stored_once() {
+    let mut rng = Rng::new(4);
+    let data = rng.values(Dtype::F32, 40_000, 0);
+    let one = safetensors(&[("a".into(), "F32", vec![200, 200], data.clone())]);
+    let two = safetensors(&[
+        ("a".into(), "F32", vec![200, 200], data.clone()),
+        ("b".into(), "F32", vec![40_000], data),
+    ]);
+    let one = round_trip(&one, &options(Method::Auto)).len();
+    let two = round_trip(&two, &options(Method::Auto)).len();
+    assert!(two < one + 300, "{two} {one}");
+}
+
+/// Flips every bit (a sample of them in large archives) and cuts at every length: each is an
+/// error or, for bits that nothing depends on, the right bytes; never a panic or wrong bytes.
+fn damage(archive: &[u8], original: &[u8], step: usize) {
+    let options = Options::default().with_threads(1);
+    for at in (0..archive.len()).step_by(step) {
+        for bit in [0, 3, 7] {
+            let mut bad = archive.to_vec();
+            bad[at] ^= 1 << bit;
+            if let Ok(back) = decompress(&bad, &options) {
+                panic!("byte {at} bit {bit} goes unnoticed (same: {})", back == original);
+            }
+        }
+    }
+    for n in (0..archive.len()).step_by(step) {
+        assert!(decompress(&archive[..n], &options).is_err(), "cut at {n}");
+    }
+}
+
+#[test]
+fn every_flipped_bit_and_every_cut_is_noticed() {
+    let file = safetensors(&[
+        ("a".into(), "BF16", vec![20, 20], Rng::new(5).values(Dtype::BF16, 400, 0)),
+        ("b".into(), "F32", vec![100], Rng::new(6).values(Dtype::F32, 100, 0)),
+        ("c".into(), "I64", vec![10], vec![0; 80]),
+    ]);
+    for method in Method::ALL {
+        let archive = compress(&file, &options(method)).unwrap();
+        damage(&archive, &file, 1);
+    }
+}
+
+#[test]
+fn damage_in_large_chunks_of_every_method_is_noticed() {
+    let file = sample_file(7);
+    for method in Method::ALL {
+        let archive = compress(&file, &options(method)).unwrap();
+        damage(&archive, &file, archive.len() / 150);
+    }
+}
+
+#[test]
+fn errors_name_tensor_and_chunk() {
+    let file = sample_file(8);
+    let archive = compress(&file, &options(Method::Raw)).unwrap();
+    let opened = Archive::from_bytes(&archive, Limits::default()).unwrap();
+    let chunk = opened.chunks.last().unwrap();
+    let mut bad = archive.clone();
+    bad[chunk.offset as usize + 500] ^= 1;
+    let message = decompress(&bad, &Options::default()).unwrap_err().to_string();
+    assert!(message.contains("tensor \"") && message.contains("chunk"), "{message}");
+}
+
+#[test]
+fn other_files_newer_versions_and_old_limits_are_told_apart() {
+    let archive = compress(b"hello", &Options::default()).unwrap();
+    let fails = |bytes: &[u8]| decompress(bytes, &Options::default()).unwrap_err();
+    assert!(matches!(fails(b"PK\x03\x04 and so on, long enough"), Error::Corrupt(_)));
+    assert!(matches!(fails(b""), Error::Corrupt(_)));
+    assert!(matches!(fails(&archive[..10]), Error::Truncated(_)));
+    let mut newer = archive.clone();
+    newer[8] = 9;
+    let check = lmc_gpu::container::hash64(&newer[..20]) as u32;
+    newer[20..24].copy_from_slice(&check.to_le_bytes());
+    let message = fails(&newer).to_string();
+    assert!(message.contains("version 9") && message.contains("newer"), "{message}");
+    let strict = Options::default().with_limits(Limits { chunk_len: 4, ..Limits::default() });
+    assert!(matches!(decompress(&archive, &strict), Err(Error::LimitExceeded(_))));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 20 } else { 100 }))]
+
+    #[test]
+    fn any_bytes_round_trip(
+        bytes in proptest::collection::vec(any::<u8>(), 0..5000),
+        method in 0..Method::ALL.len(),
+        dtype in proptest::option::of(0..Dtype::ALL.len()),
+        repeat in 1usize..40,
+    ) {
+        let bytes = bytes.repeat(repeat);
+        let options = options(Method::ALL[method]).with_dtype(dtype.map(|d| Dtype::ALL[d]));
+        round_trip(&bytes, &options);
+    }
+
+    #[test]
+    fn random_bytes_after_a_valid_header_never_panic(
+        tail in proptest::collection::vec(any::<u8>(), 0..300),
+        keep in 0usize..200,
+    ) {
+        let archive = compress(&sample_file(9)[..3000], &Options::default()).unwrap();
+        let mut bad = archive[..keep.min(archive.len())].to_vec();
+        bad.extend(tail);
+        prop_assert!(decompress(&bad, &Options::default()).is_err());
+    }
+}
