@@ -9,12 +9,14 @@ mod choose;
 mod float;
 mod fused;
 mod integer;
+mod known;
 mod method;
 mod plane;
 mod scale;
 mod scaled;
 pub mod study;
 
+pub use known::{Coded as KnownCoded, Offer, Predictor, decode as decode_known, encode as encode_known};
 pub use method::Method;
 
 use crate::{
@@ -37,6 +39,12 @@ pub mod form {
     pub const GROUP: u8 = 5;
     /// A method of the studies, by the order of `study::Method::ALL`: this and up.
     pub const STUDY: u8 = 16;
+    /// Residuals of a prediction.
+    pub const DELTA: u8 = 32;
+    /// The XOR with the base, a plane a byte.
+    pub const XOR: u8 = 33;
+    /// A first moment, in the contexts of the second one.
+    pub const MOMENT: u8 = 34;
 }
 
 /// What decoding a chunk needs to know beside its payload.
@@ -63,6 +71,7 @@ impl ChunkSpec {
 pub struct Scratch {
     swapped: Vec<u8>,
     planes: plane::Planes,
+    known: known::KnownScratch,
 }
 
 /// Appends the payload of a chunk to `out` and returns its form.
@@ -174,6 +183,9 @@ pub fn describe(form: u8, payload_start: &[u8]) -> &'static str {
         form::ZSTD => "zstd",
         form::SPLIT => float::describe(payload_start),
         form::GROUP => "group",
+        form::DELTA => known::describe(payload_start),
+        form::XOR => "xor",
+        form::MOMENT => "moment",
         _ => study::Method::ALL
             .get(usize::from(form.wrapping_sub(form::STUDY)))
             .map_or("unknown", |m| m.name()),

@@ -13,7 +13,7 @@ pub mod record;
 pub use header::{HEADER_LEN, Header, TRAILER_LEN, Trailer};
 pub use index::Index;
 pub use manifest::{Entry, EntryKind, Manifest};
-pub use meta::{ChunkMeta, Piece, Reference};
+pub use meta::{ChunkMeta, Origin, Piece, Reference};
 pub use record::{RECORD_HEADER_LEN, RecordHeader, RecordType};
 
 /// 64-bit xxh3, the hash of chunks, with SIMD picked at run time.

@@ -26,6 +26,7 @@ pub mod format;
 pub mod pipeline;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+pub mod predict;
 pub mod shader;
 pub mod simd;
 pub mod source;

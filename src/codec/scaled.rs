@@ -122,7 +122,7 @@ fn try_scales(
         tables.push(table);
     }
     let mut stored = Vec::new();
-    write_tables(&tables, &mut stored);
+    plane::write_tables(&tables, &mut stored);
     encode_scale_plane(level, &planes.rows, &mut planes.coder, &mut stored);
     if columns {
         encode_scale_plane(level, &planes.columns, &mut planes.coder, &mut stored);
@@ -235,7 +235,7 @@ impl Scaled {
         let start = out.len();
         let lanes = plane::lanes_for(n);
         out.extend_from_slice(&[plane::CONTEXTS, 0, 0, 0, 0, lanes.log2()]);
-        write_tables(&self.tables, out);
+        plane::write_tables(&self.tables, out);
         let tables: Vec<_> = self.tables.iter().map(rans::EncodeTable::new).collect();
         let stream = &mut planes.coder.stream;
         let room = rans::bound(n, lanes);
@@ -260,27 +260,6 @@ fn encode_scale_plane(
     out: &mut Vec<u8>,
 ) {
     plane::encode(level, Policy::Smallest, scales, 8, scratch, out);
-}
-
-/// The first table by itself, each other one relative to the one before.
-fn write_tables(tables: &[Table], out: &mut Vec<u8>) {
-    for (i, table) in tables.iter().enumerate() {
-        let _ = i;
-        frequency::write(table, out);
-    }
-}
-
-fn read_tables(data: &mut &[u8]) -> Option<Vec<Table>> {
-    let mut tables: Vec<Table> = Vec::with_capacity(CONTEXTS);
-    for _ in 0..CONTEXTS {
-        let (table, used) = match tables.last() {
-            None => frequency::read(data)?,
-            Some(_) => frequency::read(data)?,
-        };
-        *data = data.get(used..)?;
-        tables.push(table);
-    }
-    Some(tables)
 }
 
 /// Reads the planes of scales of a chunk of `n` words.
@@ -330,7 +309,7 @@ pub fn decode(
         &mut planes.contexts,
     );
     let (&lanes, mut data) = symbols.data.split_first()?;
-    let tables = read_tables(&mut data)?;
+    let tables = plane::read_tables(CONTEXTS, &mut data)?;
     let tables: Vec<_> = tables.iter().map(rans::DecodeTable::new).collect();
     let mut decoder = rans::Decoder::new(rans::Lanes::from_log2(lanes)?, n, data)?;
     planes.symbols.resize(planes.symbols.len().max(n), 0);

@@ -109,7 +109,7 @@ impl<'a> Encoder<'a> {
         let first = (self.n_left + n_coded).saturating_sub(self.n_coded);
         for (i, &symbol) in tail.symbols.iter().enumerate() {
             let context = if CTX { usize::from(tail.contexts[i]) } else { 0 };
-            if tail.tables[context].entries[usize::from(symbol)] == 0 {
+            if tail.tables[context].lacks(symbol) {
                 return false;
             }
             let t = first + i;
