@@ -112,7 +112,7 @@ impl Store {
                 "step {step} is saved already: --force replaces it"
             )));
         }
-        let base = match options.full || !super::chain::DELTAS {
+        let base = match options.full {
             true => None,
             false => self.base_for(step, &listing.steps),
         };
@@ -191,10 +191,13 @@ impl Store {
                 notes.push(note);
             }
         }
-        let chain: Vec<_> = base
+        let mut chain: Vec<_> = base
             .map(|b| std::iter::once(b.link()).chain(b.chain.iter().cloned()).collect())
             .unwrap_or_default();
         let archive = self.open_archive(&name, &chain)?;
+        if !archive.refers_to_base() {
+            chain.clear();
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         Ok(StepRecord {
             step,
