@@ -4,12 +4,14 @@
 //! one address space; each chunk record says which pieces of that space it restores. Records can
 //! be read forward without seeking; the index at the end repeats their metadata for random access.
 
+pub mod base;
 pub mod header;
 pub mod index;
 pub mod manifest;
 pub mod meta;
 pub mod record;
 
+pub use base::BaseRecord;
 pub use header::{HEADER_LEN, Header, TRAILER_LEN, Trailer};
 pub use index::Index;
 pub use manifest::{Entry, EntryKind, Manifest};

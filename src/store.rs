@@ -34,7 +34,7 @@
 //! | `version` | 1; a reader refuses a greater one |
 //! | `step` | N |
 //! | `archive` | file name of its archive in `steps` |
-//! | `chain` | what it is a delta to, as `{"step", "archive"}`: its base first, then the base's own base, down to one that is stored in full. Empty for one stored in full |
+//! | `chain` | what it is a delta to, as `{"step", "archive"}`: its base first, then the base's own base, down to one that is stored in full; at most 100. Empty for one stored in full |
 //! | `saved_at` | seconds since 1970 by the clock of whoever saved it; for people, nothing depends on it |
 //! | `input_bytes`, `archive_bytes` | lengths of the checkpoint and of the archive |
 //! | `files` | a `{"path", "bytes", "digest", "stored_bytes"}` each: `digest` is the archive's 128-bit digest in 32 hexadecimal digits, `stored_bytes` the share of the archive that its chunks take |

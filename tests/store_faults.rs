@@ -137,8 +137,9 @@ fn a_save_killed_at_any_instant_loses_no_earlier_step() {
     let kills = std::env::var("LMC_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
     let series = Series::new(&[1]);
     let mut random = Random::new(1);
+    let mut save = series.save(2);
     let started = Instant::now();
-    series.saves(2);
+    assert!(save.status().unwrap().success());
     let whole = started.elapsed().as_micros() as u64;
     let mut known = vec![1, 2];
     let mut killed = 0;

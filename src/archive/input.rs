@@ -106,6 +106,16 @@ impl<'a> Input<'a> {
         Ok(Input { manifest, sources, starts })
     }
 
+    /// Files whose bytes come from anywhere, one source an entry, of its length.
+    pub(super) fn from_sources(manifest: Manifest, sources: Vec<Box<dyn Source + 'a>>) -> Self {
+        let starts = manifest.entries.iter().scan(0, |end, e| {
+            let start = *end;
+            *end += e.len;
+            Some(start)
+        });
+        Input { starts: starts.collect(), manifest, sources }
+    }
+
     /// Number of bytes in all.
     pub fn len(&self) -> u64 {
         self.starts.last().copied().unwrap_or(0) + self.sources.last().map_or(0, |s| s.len())

@@ -80,6 +80,17 @@ impl Method {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 
+    /// Whether chunks are coded against a base, where there is one.
+    pub fn uses_base(self) -> bool {
+        use Method::{Auto, Diff, Fast, Max, Xor};
+        matches!(self, Auto | Fast | Max | Xor | Diff)
+    }
+
+    /// Whether the tensors of a parameter are coded with each other's help.
+    pub fn uses_siblings(self) -> bool {
+        matches!(self, Method::Auto | Method::Max)
+    }
+
     /// Words of `word_len` bytes in a chunk, where the method asks for more than the usual
     /// 256 Ki: tables are a smaller part of larger chunks, which matters most for short words.
     pub fn chunk_words(self, word_len: usize) -> Option<u64> {

@@ -3,12 +3,12 @@
 use super::{Link, StepRecord, Store};
 use crate::{
     Options, Result,
-    archive::{Archive, Input, Summary, compress_files},
+    archive::{Archive, Base, Input, Summary, compress_files},
 };
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
-/// Whether archives can be deltas.
-pub(super) const DELTAS: bool = false;
+/// Most links that a chain may have: each costs a restore its share of time, memory and stack.
+pub(super) const MAX_CHAIN: u64 = 100;
 
 impl Store {
     /// Writes an archive of `input` under a name in `steps`, as a delta to a step of the store
@@ -19,16 +19,37 @@ impl Store {
         name: &str,
         base: Option<&StepRecord>,
     ) -> Result<Summary> {
-        let options = self.options.clone().with_force(false);
-        debug_assert!(base.is_none() || !DELTAS);
+        let base = match base {
+            Some(base) => Some(self.as_base(&base.archive, self.open_record(base)?)),
+            None => None,
+        };
+        let options = self.options.clone().with_force(false).with_base(base);
         compress_files(input, &self.step_path(name), &options)
     }
 
     /// Opens an archive in `steps` that is a delta to the first of `chain`, which is one to the
     /// second, and so on.
     pub(super) fn open_archive(&self, name: &str, chain: &[Link]) -> Result<Archive<'static>> {
-        let _ = chain;
-        Archive::open(&self.step_path(name), self.options.limits)
+        let mut base: Option<Arc<Base>> = None;
+        for link in chain.iter().rev() {
+            let archive = self
+                .open_one(&link.archive, base.as_ref())
+                .map_err(|e| e.at(format_args!("step {}", link.step)))?;
+            base = Some(self.as_base(&link.archive, archive));
+        }
+        self.open_one(name, base.as_ref())
+    }
+
+    fn open_one(&self, name: &str, base: Option<&Arc<Base>>) -> Result<Archive<'static>> {
+        let archive = Archive::open(&self.step_path(name), self.options.limits)?;
+        if let Some(base) = base {
+            archive.attach_base(base)?;
+        }
+        Ok(archive)
+    }
+
+    fn as_base(&self, name: &str, archive: Archive<'static>) -> Arc<Base> {
+        Base::of_archive(&self.step_path(name), archive)
     }
 
     pub(super) fn open_input(&self, path: &Path, options: &Options) -> Result<Input<'static>> {

@@ -112,18 +112,16 @@ impl Store {
                 "step {step} is saved already: --force replaces it"
             )));
         }
-        let base = match options.full || !super::chain::DELTAS {
+        let base = match options.full {
             true => None,
             false => self.base_for(step, &listing.steps),
         };
         let mut written = self.write(input, step, base, &mut notes)?;
-        if let Some(base) = base.filter(|_| !written.chain.is_empty()) {
-            if let Some(why) = self.does_not_pay(&written, base, &listing.steps) {
-                let full = self.write(input, step, None, &mut notes)?;
-                let name = std::mem::replace(&mut written, full).archive;
-                self.remove_file(&name)?;
-                notes.push(why);
-            }
+        if let Some(why) = self.does_not_pay(&written, &listing.steps) {
+            let full = self.write(input, step, None, &mut notes)?;
+            let name = std::mem::replace(&mut written, full).archive;
+            self.remove_file(&name)?;
+            notes.push(why);
         }
         self.commit(&written, options.replace)?;
         if let Some(old) = listing.steps.iter().find(|r| r.step == step) {
@@ -193,10 +191,13 @@ impl Store {
                 notes.push(note);
             }
         }
-        let chain: Vec<_> = base
+        let mut chain: Vec<_> = base
             .map(|b| std::iter::once(b.link()).chain(b.chain.iter().cloned()).collect())
             .unwrap_or_default();
         let archive = self.open_archive(&name, &chain)?;
+        if !archive.refers_to_base() {
+            chain.clear();
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         Ok(StepRecord {
             step,
@@ -210,21 +211,13 @@ impl Store {
     }
 
     /// Why a delta should rather be a full save, judged by the full one it rests on.
-    fn does_not_pay(
-        &self,
-        delta: &StepRecord,
-        base: &StepRecord,
-        steps: &[StepRecord],
-    ) -> Option<String> {
-        let root = base.chain.last().map_or(base.step, |link| link.step);
-        let full = steps.iter().find(|r| r.step == root)?;
+    fn does_not_pay(&self, delta: &StepRecord, steps: &[StepRecord]) -> Option<String> {
+        let (base, root) = (delta.base()?, delta.chain.last()?);
+        let full = steps.iter().find(|r| r.archive == root.archive)?;
         let expected = full.ratio() * delta.input_bytes as f64;
         let fraction = delta.archive_bytes as f64 / expected.max(1.0);
         (fraction > self.policy.rebase_above).then(|| {
-            format!(
-                "stored in full: a delta to step {} would have taken {fraction:.2} of that",
-                base.step
-            )
+            format!("stored in full: a delta to step {base} would have taken {fraction:.2} of that")
         })
     }
 }

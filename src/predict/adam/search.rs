@@ -72,21 +72,22 @@ fn head(words: &[u8]) -> &[u8] {
     &words[..words.len().min(4 * TRIED)]
 }
 
-/// The scalars that predict the second moment best, if they leave fewer than six bits a word.
-pub fn find_second(level: Level, sample: &Sample, hints: &Hints) -> Option<Second> {
+/// The scalars that predict the second moment best, if they leave fewer than six bits a word, and
+/// the decay rates they come from.
+pub fn find_second(level: Level, sample: &Sample, hints: &Hints) -> Option<(Second, [f64; 2])> {
     let v1 = head(sample.v1);
     let known =
         SecondInputs { v0: head(sample.v0), m0: head(sample.m0), m1: head(sample.m1) };
     let mut predicted = vec![0; v1.len()];
     let mut contexts = vec![0; v1.len() / 4];
-    let mut best: Option<(u64, Second)> = None;
+    let mut best: Option<(u64, (Second, [f64; 2]))> = None;
     for &[beta1, beta2] in hints.betas.iter().chain(&BETAS) {
         for order in 0..super::SECOND_ORDERS {
             let s = Second::new(order, beta1, beta2);
             second(level, &s, known, &mut predicted, &mut contexts);
             let cost = cost(v1, &predicted);
             if best.is_none_or(|(least, _)| cost < least) {
-                best = Some((cost, s));
+                best = Some((cost, (s, [beta1, beta2])));
             }
             if cost > 8 * BIT {
                 break;
@@ -348,8 +349,8 @@ mod tests {
         for (order, lr, wd, t) in [(0, 6.1234e-4, 0.1, 5000), (1, 3.3e-5, 0.0, 777), (2, 1e-3, 0.01, 40)] {
             let words = step(order, lr, wd, t, 16384);
             let hints = Hints { steps: vec![t], ..Hints::default() };
-            let second = find_second(Level::best(), &sample(&words), &hints).unwrap();
-            assert_eq!((second.beta1, second.beta2), (0.9, 0.95));
+            let (_, betas) = find_second(Level::best(), &sample(&words), &hints).unwrap();
+            assert_eq!(betas, [0.9, 0.95]);
             let found =
                 find_weights(Level::best(), &sample(&words), &hints, [0.9, 0.95], &[]).unwrap();
             assert_eq!(found.decay, (1.0 - lr * wd) as f32, "{found:?}");
