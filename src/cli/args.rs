@@ -1,8 +1,13 @@
 //! Arguments that several verbs take.
 
 use super::{progress::Bar, signal};
-use crate::{Error, Options, Result, codec::Method, dtype::Dtype, pipeline, simd::Level};
-use std::{path::Path, str::FromStr};
+use crate::{
+    Error, Options, Result, archive::Base, codec::Method, dtype::Dtype, pipeline, simd::Level,
+};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 /// What every verb takes.
 #[derive(clap::Args)]
@@ -69,6 +74,24 @@ impl Common {
     /// Threads that will work.
     pub fn n_threads(&self) -> usize {
         pipeline::worker_count(self.threads.unwrap_or(0))
+    }
+}
+
+/// What an archive is a delta to.
+#[derive(clap::Args)]
+pub struct BaseArgs {
+    /// What the archive is a delta to: a file, a directory or an archive, which may be a delta
+    /// itself. Again for the bases of bases that do not lie beside them
+    #[arg(long, value_name = "BASE")]
+    base: Vec<PathBuf>,
+}
+
+impl BaseArgs {
+    /// Adds the open base to the options.
+    pub fn open(&self, options: Options) -> Result<Options> {
+        let Some((base, others)) = self.base.split_first() else { return Ok(options) };
+        let base = Base::open(base, others, &options)?;
+        Ok(options.with_base(Some(base)))
     }
 }
 

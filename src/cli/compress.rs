@@ -50,6 +50,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    base: args::BaseArgs,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -67,6 +69,7 @@ pub fn run(args: Args) -> Result<Outcome> {
                 .with_dtype(args.dtype)
                 .with_follow_symlinks(args.follow)
                 .with_force(args.force);
+            let options = args.base.open(options)?;
             compress(input, output, &options)?
         };
         report::notes(args.common.quiet, &summary.notes);

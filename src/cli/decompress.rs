@@ -40,6 +40,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    base: args::BaseArgs,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -49,7 +51,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let restored = {
         let bar = Bar::new(args.common.quiet, "restoring", || total_len(&args.archive));
-        let options = args.common.options(&bar)?.with_force(args.force);
+        let options = args.base.open(args.common.options(&bar)?.with_force(args.force))?;
         restore(&args, &output, &options).inspect_err(|e| {
             let is_damage = matches!(e, Error::Corrupt(_) | Error::Truncated(_));
             if is_damage && !args.keep_going && !to_pipe {

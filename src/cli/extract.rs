@@ -37,6 +37,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    base: args::BaseArgs,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -50,6 +52,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let bar = Bar::new(true, "", || None);
     let options = args.common.options(&bar)?;
     let options = options.with_follow_symlinks(args.follow).with_force(args.force);
+    let options = args.base.open(options)?;
     let checkpoint = Checkpoint::open(&args.path, &options)?;
     let at = |e: Error| match e {
         Error::Io { .. } => e,

@@ -21,6 +21,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    base: args::BaseArgs,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -33,12 +35,12 @@ pub fn run(args: Args) -> Result<Outcome> {
     };
     let restored = if args::is_pipe(x) {
         let bar = Bar::new(args.common.quiet, "verifying", || None);
-        let options = args.common.options(&bar)?;
+        let options = args.base.open(args.common.options(&bar)?)?;
         verify_stream(&mut pipe::Forward::stdin()?, &options, args.keep_going).map_err(at)?
     } else {
         let archive = Archive::open(x, Default::default())?;
         let bar = Bar::new(args.common.quiet, "verifying", || Some(archive.total_len()));
-        archive.verify(&args.common.options(&bar)?, args.keep_going).map_err(at)?
+        archive.verify(&args.base.open(args.common.options(&bar)?)?, args.keep_going).map_err(at)?
     };
     let seconds = started.elapsed().as_secs_f64();
     report::damage(&restored.damage);
