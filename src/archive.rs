@@ -1,5 +1,6 @@
 //! Whole archives: the public API for compressing, decompressing and looking into them.
 
+mod base;
 mod checkpoint;
 mod compress;
 mod cost;
@@ -8,20 +9,27 @@ mod digest;
 mod extract;
 mod file;
 mod forward;
+mod hints;
 mod input;
 mod inspect;
+mod known;
 mod open;
 mod options;
 mod output;
 mod plan;
 mod receive;
+mod relate;
 mod restore;
+mod siblings;
 mod stream;
 mod target;
 mod writer;
 
+pub use base::Base;
 pub use checkpoint::{Checkpoint, CheckpointFile, is_archive};
-pub use compress::{Summary, compress, compress_into, compress_path, compress_stream};
+pub use compress::{
+    Summary, compress, compress_files, compress_into, compress_path, compress_stream,
+};
 pub use damage::Damage;
 pub use extract::{Extracted, extract, extract_to};
 pub use file::ArchivedFile;

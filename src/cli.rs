@@ -14,6 +14,7 @@ mod pipe;
 mod progress;
 mod report;
 mod signal;
+mod store;
 mod verify;
 
 use crate::Error;
@@ -47,6 +48,7 @@ enum Verb {
     Verify(verify::Args),
     Inspect(inspect::Args),
     Extract(extract::Args),
+    Store(store::Args),
     Bench(bench::Args),
     Devices(devices::Args),
 }
@@ -75,6 +77,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Verify(args) => verify::run(args),
         Verb::Inspect(args) => inspect::run(args),
         Verb::Extract(args) => extract::run(args),
+        Verb::Store(args) => store::run(args),
         Verb::Bench(args) => bench::run(args),
         Verb::Devices(args) => devices::run(args),
     };

@@ -9,12 +9,14 @@ mod choose;
 mod float;
 mod fused;
 mod integer;
+mod known;
 mod method;
 mod plane;
 mod scale;
 mod scaled;
 pub mod study;
 
+pub use known::{Coded as KnownCoded, Offer, Predictor, decode as decode_known, encode as encode_known};
 pub use method::Method;
 
 use crate::{
@@ -37,6 +39,12 @@ pub mod form {
     pub const GROUP: u8 = 5;
     /// A method of the studies, by the order of `study::Method::ALL`: this and up.
     pub const STUDY: u8 = 16;
+    /// Residuals of a prediction.
+    pub const DELTA: u8 = 32;
+    /// The XOR with the base, a plane a byte.
+    pub const XOR: u8 = 33;
+    /// A first moment, in the contexts of the second one.
+    pub const MOMENT: u8 = 34;
 }
 
 /// What decoding a chunk needs to know beside its payload.
@@ -51,10 +59,10 @@ pub struct ChunkSpec {
 }
 
 impl ChunkSpec {
-    /// Words in a row, where a chunk of `n` words is at least two whole rows of at least 16.
+    /// Words in a row, where a chunk of `n` words has two rows or more of at least 16 words.
     fn rows(&self, n: usize) -> Option<usize> {
         let row = usize::try_from(self.row_words).ok()?;
-        (row >= 16 && n >= 2 * row && n % row == 0).then_some(row)
+        (row >= 16 && n >= 2 * row).then_some(row)
     }
 }
 
@@ -63,6 +71,7 @@ impl ChunkSpec {
 pub struct Scratch {
     swapped: Vec<u8>,
     planes: plane::Planes,
+    known: known::KnownScratch,
 }
 
 /// Appends the payload of a chunk to `out` and returns its form.
@@ -98,7 +107,10 @@ pub fn encode(
     let form = match (method, spec.dtype.fields()) {
         (Method::Raw, _) => form::STORED,
         (Method::Study(method), _) => {
+            out.extend_from_slice(&[0; 4]);
             study::encode(method, spec.dtype, words, out)?;
+            let guard = bytes::check(&out[start + 4..]);
+            out[start..start + 4].copy_from_slice(&guard);
             form::STUDY + method as u8
         }
         (Method::Zstd, _) | (_, Fields::Opaque | Fields::Quantised { .. }) => {
@@ -151,10 +163,10 @@ pub fn decode(
         }
         (form::GROUP, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
         (form, _) => match study::Method::ALL.get(usize::from(form.wrapping_sub(form::STUDY))) {
-            Some(&method) => {
-                study::decode(method, spec.dtype, payload, out)?;
-                Some(())
-            }
+            Some(&method) => match bytes::checked(payload) {
+                Some(coded) => Some(study::decode(method, spec.dtype, coded, out)?),
+                None => None,
+            },
             None => None,
         },
     };
@@ -174,6 +186,9 @@ pub fn describe(form: u8, payload_start: &[u8]) -> &'static str {
         form::ZSTD => "zstd",
         form::SPLIT => float::describe(payload_start),
         form::GROUP => "group",
+        form::DELTA => known::describe(payload_start),
+        form::XOR => "xor",
+        form::MOMENT => "moment",
         _ => study::Method::ALL
             .get(usize::from(form.wrapping_sub(form::STUDY)))
             .map_or("unknown", |m| m.name()),
@@ -203,4 +218,3 @@ fn swap_words(bytes: &mut [u8], word: usize) {
         w.reverse();
     }
 }
-

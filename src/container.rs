@@ -4,16 +4,18 @@
 //! one address space; each chunk record says which pieces of that space it restores. Records can
 //! be read forward without seeking; the index at the end repeats their metadata for random access.
 
+pub mod base;
 pub mod header;
 pub mod index;
 pub mod manifest;
 pub mod meta;
 pub mod record;
 
+pub use base::BaseRecord;
 pub use header::{HEADER_LEN, Header, TRAILER_LEN, Trailer};
 pub use index::Index;
 pub use manifest::{Entry, EntryKind, Manifest};
-pub use meta::{ChunkMeta, Piece, Reference};
+pub use meta::{ChunkMeta, Origin, Piece, Reference};
 pub use record::{RECORD_HEADER_LEN, RecordHeader, RecordType};
 
 /// 64-bit xxh3, the hash of chunks, with SIMD picked at run time.

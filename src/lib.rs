@@ -23,12 +23,14 @@ pub mod dtype;
 pub mod entropy;
 pub mod error;
 pub mod format;
-pub mod pipeline;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+pub mod pipeline;
+pub mod predict;
 pub mod shader;
 pub mod simd;
 pub mod source;
+pub mod store;
 pub mod transform;
 
 pub use archive::{Archive, Options, compress, compress_into, decompress, decompress_into};

@@ -25,7 +25,13 @@ impl Checkpoint {
     /// As for [`Archive::open`] and [`Input::open`].
     pub fn open(path: &Path, options: &Options) -> Result<Checkpoint> {
         if is_archive(path)? {
-            return Archive::open(path, options.limits).map(Checkpoint::Archive);
+            let archive = Archive::open(path, options.limits)?;
+            // A delta without its base still tells what it holds; reading from it says what lacks.
+            match archive.ensure_base(options) {
+                Err(e) if options.base.is_some() => return Err(e),
+                _ => {}
+            }
+            return Ok(Checkpoint::Archive(archive));
         }
         Input::open(path, options.dtype, options.follow_symlinks).map(Checkpoint::Raw)
     }

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Error, Result,
     codec::{self, Scratch},
-    container::{ChunkMeta, EntryKind, RecordType, hash64},
+    container::{ChunkMeta, EntryKind, Origin, RecordType, hash64, header::FEATURE_BASE},
     pipeline,
 };
 use std::{io::Write, path::Path, time::Instant};
@@ -78,6 +78,17 @@ pub fn compress_path(path: &Path, out: &Path, options: &Options) -> Result<Summa
     Ok(summary)
 }
 
+/// Compresses files that are open already, or that exist in memory only, into the archive `out`.
+///
+/// # Errors
+/// As for [`compress_path`].
+pub fn compress_files(input: &Input<'_>, out: &Path, options: &Options) -> Result<Summary> {
+    let mut file = AtomicFile::create(out, options.force)?;
+    let summary = compress_input(input, options, &mut file)?;
+    file.commit()?;
+    Ok(summary)
+}
+
 /// Compresses a file or directory into a writer that cannot seek.
 ///
 /// # Errors
@@ -98,25 +109,41 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
     out: &mut W,
 ) -> Result<Summary> {
     let started = Instant::now();
-    let plan = plan(input, options.method)?;
+    let plan = plan(input, options)?;
     let entries = &input.manifest.entries;
     let ends = file_ends(entries.iter().map(|e| e.len));
-    let mut writer = Writer::new(out, 0)?;
+    let base = options.base.as_ref().filter(|_| options.method.uses_base());
+    let mut writer = Writer::new(out, base.map_or(0, |_| FEATURE_BASE))?;
     let (meta, payload) = input.manifest.to_record()?;
     writer.record(RecordType::Manifest, &meta, &payload)?;
+    if let Some(base) = base {
+        let (meta, payload) = base.record().to_record()?;
+        writer.record(RecordType::Base, &meta, &payload)?;
+    }
     let mut digests = Digests::default();
     let chunks = &plan.chunks;
     pipeline::run_ordered(
-        pipeline::worker_count(options.threads).min(chunks.len().max(1)),
+        pipeline::worker_count(options.threads).min(plan.groups.len().max(1)),
         &options.cancel,
-        ChunkCoder::default,
-        pipeline::numbered(chunks.len(), |coder: &mut ChunkCoder, job| coder.job = job),
-        |coder| coder.code(input, &chunks[coder.job], &ends, options),
-        |coder| {
-            writer.record(coder.kind, &coder.meta, &coder.payload)?;
-            digests.add(std::mem::take(&mut coder.leaves));
-            if let Some(progress) = &options.progress {
-                progress(chunks[coder.job].len());
+        || (ChunkCoder::default(), Vec::new(), 0),
+        pipeline::numbered(plan.groups.len(), |(_, _, job): &mut (_, _, _), i| *job = i),
+        |(coder, done, job): &mut (ChunkCoder, Vec<Coded>, usize)| {
+            let group = &chunks[plan.groups[*job].clone()];
+            done.resize_with(group.len().max(done.len()), Coded::default);
+            for (chunk, done) in group.iter().zip(done) {
+                coder.code(input, chunk, &ends, options)?;
+                std::mem::swap(&mut coder.coded, done);
+            }
+            Ok(())
+        },
+        |(_, done, job)| {
+            let group = &chunks[plan.groups[*job].clone()];
+            for (chunk, coded) in group.iter().zip(done) {
+                writer.record(coded.kind, &coded.meta, &coded.payload)?;
+                digests.add(std::mem::take(&mut coded.leaves));
+                if let Some(progress) = &options.progress {
+                    progress(chunk.len());
+                }
             }
             Ok(())
         },
@@ -133,27 +160,52 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
     })
 }
 
+/// The record of a chunk.
+#[derive(Default)]
+pub(super) struct Coded {
+    pub kind: RecordType,
+    pub meta: Vec<u8>,
+    pub payload: Vec<u8>,
+    pub form: u8,
+    pub leaves: Vec<(u64, u64)>,
+}
+
 /// One worker's buffers, and the record it made last.
 #[derive(Default)]
 pub(super) struct ChunkCoder {
-    job: usize,
-    pub(super) kind: RecordType,
-    pub(super) meta: Vec<u8>,
-    pub(super) payload: Vec<u8>,
-    pub(super) form: u8,
-    pub(super) leaves: Vec<(u64, u64)>,
+    pub coded: Coded,
     bytes: Vec<u8>,
+    known: Vec<Vec<u8>>,
     scratch: Scratch,
 }
 
 impl ChunkCoder {
-    pub(super) fn code(
+    /// Makes the record of one chunk of an input.
+    pub fn code(
         &mut self,
         input: &Input<'_>,
         chunk: &ChunkPlan,
         ends: &[u64],
         options: &Options,
     ) -> Result<()> {
+        let mut buffers = std::mem::take(&mut self.known);
+        buffers.resize_with(chunk.known.len().max(buffers.len()), Vec::new);
+        let mut known: Vec<&[u8]> = Vec::with_capacity(chunk.known.len());
+        for (r, buffer) in chunk.known.iter().zip(&mut buffers) {
+            let base = options.base.as_ref().filter(|_| r.origin != Origin::Sibling);
+            let source = base.map_or(input, |base| &base.input);
+            known.push(match source.borrow(&r.pieces) {
+                Some(bytes) => bytes,
+                None => {
+                    buffer.resize(r.len() as usize, 0);
+                    match base {
+                        Some(base) => base.read(&r.pieces, buffer)?,
+                        None => input.read(&r.pieces, buffer)?,
+                    }
+                    buffer
+                }
+            });
+        }
         let mut buffer = std::mem::take(&mut self.bytes);
         let bytes = match input.borrow(&chunk.pieces) {
             Some(bytes) => bytes,
@@ -163,44 +215,55 @@ impl ChunkCoder {
                 &buffer
             }
         };
-        self.encode(chunk, bytes, ends, options)?;
+        self.encode(chunk, bytes, &known, ends, options)?;
         self.bytes = buffer;
+        self.known = buffers;
         Ok(())
     }
 
-    /// Makes the record of one chunk from its bytes.
-    pub(super) fn encode(
+    /// Makes the record of one chunk from its bytes and those that its plan says are known.
+    pub fn encode(
         &mut self,
         chunk: &ChunkPlan,
         bytes: &[u8],
+        known: &[&[u8]],
         ends: &[u64],
         options: &Options,
     ) -> Result<()> {
-        self.payload.clear();
+        let Coded { kind, meta: out, payload, form, leaves: found } = &mut self.coded;
+        payload.clear();
         let mut meta = ChunkMeta {
             pieces: chunk.pieces.clone(),
             dtype: chunk.dtype,
             big_endian: chunk.big_endian,
-            continues_group: false,
+            continues_group: chunk.continues_group,
             row_words: chunk.row_words,
             digest: hash64(bytes),
             form: 0,
             references: Vec::new(),
             copy_of: chunk.copy_of,
         };
-        self.kind = RecordType::Copy;
+        *kind = RecordType::Copy;
         if chunk.copy_of.is_none() {
-            self.kind = RecordType::Chunk;
+            *kind = RecordType::Chunk;
             let spec = spec_of(&meta);
-            let method = options.method;
-            let scratch = &mut self.scratch;
-            meta.form =
-                codec::encode(options.level, method, &spec, bytes, scratch, &mut self.payload)?;
+            let (level, method) = (options.level, options.method);
+            let (offers, scratch) = (&chunk.offers, &mut self.scratch);
+            let coded =
+                codec::encode_known(level, method, &spec, bytes, known, offers, scratch, payload)?;
+            meta.form = coded.form;
+            for i in coded.inputs {
+                let mut reference = chunk.known[usize::from(i)].clone();
+                if let Origin::Base { digest } = &mut reference.origin {
+                    *digest = hash64(known[usize::from(i)]);
+                }
+                meta.references.push(reference);
+            }
         }
-        self.form = meta.form;
-        self.leaves = leaves(&meta, bytes, ends);
-        self.meta.clear();
-        meta.write(&mut self.meta);
+        *form = meta.form;
+        *found = leaves(&meta, bytes, ends);
+        out.clear();
+        meta.write(out);
         Ok(())
     }
 }

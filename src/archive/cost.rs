@@ -70,7 +70,9 @@ impl Costs {
 
     /// By coding a sample of the chunks that compressing would make.
     pub fn estimate(input: &Input<'_>, options: &Options) -> Result<Costs> {
-        let plan = plan(input, options.method)?;
+        let mut plan = plan(input, options)?;
+        // In the order of the files, so that the chunks of a span are neighbours.
+        plan.chunks.sort_by_key(|c| c.pieces.first().map(|p| p.offset));
         let ends = file_ends(input.manifest.entries.iter().map(|e| e.len));
         let groups = groups(&plan.chunks);
         let mut jobs = Vec::new();
@@ -87,8 +89,8 @@ impl Costs {
             |(coder, job)| coder.code(input, &plan.chunks[jobs[*job]], &ends, options),
             |(coder, job)| {
                 let i = jobs[*job];
-                let stored = RECORD_HEADER_LEN + coder.meta.len() + coder.payload.len();
-                let method = codec::describe(coder.form, &coder.payload);
+                let stored = RECORD_HEADER_LEN + coder.coded.meta.len() + coder.coded.payload.len();
+                let method = codec::describe(coder.coded.form, &coder.coded.payload);
                 chunks[i] = (stored as f64 / plan.chunks[i].len() as f64, method);
                 if let Some(progress) = &options.progress {
                     progress(plan.chunks[i].len());

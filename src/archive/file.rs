@@ -4,10 +4,10 @@ use super::{
     Archive,
     open::{Buffers, Place},
 };
-use crate::{Error, simd::Level, source::Source};
+use crate::{Error, Result, simd::Level, source::Source};
 use std::{
     io,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 /// Decoded chunks kept for the next read.
@@ -16,9 +16,58 @@ const CACHED: usize = 4;
 /// The bytes of a file inside an archive.
 pub struct ArchivedFile<'b, 'a> {
     archive: &'b Archive<'a>,
-    start: u64,
-    len: u64,
-    state: Mutex<State>,
+    entry: usize,
+    reader: Reader,
+}
+
+impl<'b, 'a> ArchivedFile<'b, 'a> {
+    pub(super) fn new(archive: &'b Archive<'a>, entry: usize) -> Self {
+        ArchivedFile { archive, entry, reader: Reader::default() }
+    }
+}
+
+impl Source for ArchivedFile<'_, '_> {
+    fn len(&self) -> u64 {
+        self.archive.manifest.entries[self.entry].len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.reader.read(self.archive, self.entry, offset, buf)
+    }
+}
+
+/// An archive whose files share what is kept of it.
+pub(super) struct Shared {
+    pub archive: Archive<'static>,
+    reader: Reader,
+}
+
+impl Shared {
+    pub fn new(archive: Archive<'static>) -> Arc<Self> {
+        Arc::new(Shared { archive, reader: Reader::default() })
+    }
+}
+
+/// A file of an archive that it keeps open.
+pub(super) struct SharedFile {
+    pub shared: Arc<Shared>,
+    pub entry: usize,
+}
+
+impl Source for SharedFile {
+    fn len(&self) -> u64 {
+        self.shared.archive.manifest.entries[self.entry].len
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.shared.reader.read(&self.shared.archive, self.entry, offset, buf)
+    }
+}
+
+/// What readers keep: as many states as there are reads at the same time.
+#[derive(Default)]
+struct Reader {
+    idle: Mutex<Vec<State>>,
 }
 
 #[derive(Default)]
@@ -28,20 +77,8 @@ struct State {
     cache: Vec<(usize, Vec<u8>)>,
 }
 
-impl<'b, 'a> ArchivedFile<'b, 'a> {
-    pub(super) fn new(archive: &'b Archive<'a>, entry: usize) -> Self {
-        let len = archive.manifest.entries[entry].len;
-        ArchivedFile {
-            archive,
-            start: archive.start_of(entry),
-            len,
-            state: Mutex::new(State::default()),
-        }
-    }
-}
-
 impl State {
-    fn chunk(&mut self, archive: &Archive<'_>, chunk: usize) -> Result<&[u8], Error> {
+    fn chunk(&mut self, archive: &Archive<'_>, chunk: usize) -> Result<&[u8]> {
         let at = match self.cache.iter().position(|(c, _)| *c == chunk) {
             Some(at) => at,
             None => {
@@ -60,26 +97,37 @@ impl State {
     }
 }
 
-impl Source for ArchivedFile<'_, '_> {
-    fn len(&self) -> u64 {
-        self.len
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+impl Reader {
+    fn read(
+        &self,
+        archive: &Archive<'_>,
+        entry: usize,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> io::Result<()> {
         match offset.checked_add(buf.len() as u64) {
-            Some(end) if end <= self.len => {}
+            Some(end) if end <= archive.manifest.entries[entry].len => {}
             _ => return Err(io::ErrorKind::UnexpectedEof.into()),
         }
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut from, mut buf) = (self.start + offset, buf);
-        let places = &self.archive.places;
+        let lock = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock().pop().unwrap_or_default();
+        let done = state.read(archive, archive.start_of(entry) + offset, buf);
+        lock().push(state);
+        done
+    }
+}
+
+impl State {
+    fn read(&mut self, archive: &Archive<'_>, mut from: u64, mut buf: &mut [u8]) -> io::Result<()> {
+        let places = &archive.places;
         let mut i = places.partition_point(|p| p.piece.offset + p.piece.len <= from);
         while !buf.is_empty() {
             let Place { piece, chunk, at } = places[i];
             let skip = from - piece.offset;
             let n = (piece.len - skip).min(buf.len() as u64) as usize;
-            let bytes = state.chunk(self.archive, chunk as usize).map_err(|e| {
-                io::Error::new(io::ErrorKind::InvalidData, e.at(format_args!("chunk {chunk}")))
+            let bytes = self.chunk(archive, chunk as usize).map_err(|e| match e {
+                Error::Io { .. } => io::Error::other(e.at(format_args!("chunk {chunk}"))),
+                e => io::Error::new(io::ErrorKind::InvalidData, e.at(format_args!("chunk {chunk}"))),
             })?;
             let (head, tail) = buf.split_at_mut(n);
             head.copy_from_slice(&bytes[(at + skip) as usize..][..n]);

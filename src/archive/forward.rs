@@ -8,12 +8,15 @@
 //!
 //! Nothing that the archive states is allocated before its bytes have arrived, except for a
 //! chunk's decoded length, which [`Limits::chunk_len`] bounds. Copies are read back from the
-//! target. A pipe cannot be read back, so for one the payloads are kept in an anonymous temporary
+//! target; chunks that refer to others of their group are decoded when those have been delivered.
+//! A pipe cannot be read back, so for one the payloads are kept in an anonymous temporary
 //! file, from which the source of a copy is decoded again.
 
 use super::{
+    base::Attached,
     damage::{Damage, damage, locate, parse},
     digest::{Digests, file_ends, leaves},
+    known::{Kept, resolve},
     open::{spec_of, tile},
     options::Options,
     receive::{Receiver, Record},
@@ -23,7 +26,7 @@ use super::{
 use crate::{
     Error, Result,
     codec::{self, Scratch},
-    container::{ChunkMeta, EntryKind, Index, Manifest, Piece, hash64},
+    container::{ChunkMeta, EntryKind, Index, Manifest, Origin, Piece, hash64},
     pipeline,
     source::{FileSource, Source},
 };
@@ -32,6 +35,7 @@ use std::{
     fs::File,
     io::{Read, Write},
     path::Path,
+    sync::OnceLock,
 };
 
 /// Restores an archive that arrives through a pipe to the file or directory `out`.
@@ -53,7 +57,7 @@ pub fn decompress_stream(
     let ends = ends_of(&manifest);
     let target = Target::create(&manifest, &ends, out, options.force)?;
     let sink = Sink::Target(&target);
-    let restored = Forward::new(&manifest, &ends, sink, keep_going).run(receiver, options)?;
+    let restored = Forward::new(&manifest, &ends, sink, keep_going, &OnceLock::new()).run(receiver, options)?;
     target.commit()?;
     Ok(restored)
 }
@@ -79,7 +83,7 @@ pub fn decompress_to_writer(
     let ends = ends_of(&manifest);
     let spool = tempfile::tempfile().map_err(|e| log::debug!("no temporary file: {e}")).ok();
     let sink = Sink::Writer(InOrder::new(out, options.limits.chunk_len), spool);
-    Forward::new(&manifest, &ends, sink, false).run(receiver, options)
+    Forward::new(&manifest, &ends, sink, false, &OnceLock::new()).run(receiver, options)
 }
 
 /// Decodes and checks an archive that arrives through a pipe, writing nothing.
@@ -94,7 +98,7 @@ pub fn verify_stream(
     let mut receiver = Receiver::new(reader, options.limits, false)?;
     let manifest = receiver.manifest()?;
     let ends = ends_of(&manifest);
-    Forward::new(&manifest, &ends, Sink::Nothing, keep_going).run(receiver, options)
+    Forward::new(&manifest, &ends, Sink::Nothing, keep_going, &OnceLock::new()).run(receiver, options)
 }
 
 /// Ends of the entries; a stream may end anywhere.
@@ -120,6 +124,7 @@ struct Worker {
     meta: Option<ChunkMeta>,
     chunk: usize,
     bytes: Vec<u8>,
+    known: Vec<Vec<u8>>,
     scratch: Scratch,
     leaves: Vec<(u64, u64)>,
     damage: Option<Error>,
@@ -136,10 +141,18 @@ struct Forward<'s> {
     /// Chunks by the first byte they restore.
     by_offset: HashMap<u64, usize>,
     damage: Vec<Damage>,
+    kept: Kept,
+    base: &'s OnceLock<Attached>,
 }
 
 impl<'s> Forward<'s> {
-    fn new(manifest: &'s Manifest, ends: &'s [u64], sink: Sink<'s>, keep_going: bool) -> Self {
+    fn new(
+        manifest: &'s Manifest,
+        ends: &'s [u64],
+        sink: Sink<'s>,
+        keep_going: bool,
+        base: &'s OnceLock<Attached>,
+    ) -> Self {
         Forward {
             manifest,
             ends,
@@ -149,12 +162,16 @@ impl<'s> Forward<'s> {
             metas: Vec::new(),
             by_offset: HashMap::new(),
             damage: Vec::new(),
+            kept: Kept::default(),
+            base,
         }
     }
 
     fn run(mut self, mut receiver: Receiver<'_>, options: &Options) -> Result<Restored> {
         let keep_going = self.keep_going;
         let ends = self.ends;
+        let base = self.base;
+        let mut name = None;
         let end = ends.last().copied().unwrap_or(0);
         let target = match self.sink {
             Sink::Target(target) => Some(target),
@@ -174,11 +191,17 @@ impl<'s> Forward<'s> {
                     }
                     done => done.map_err(|e| e.at(format_args!("chunk {chunk}")))?,
                 };
+                if let Some(record) = receiver.base_record.as_ref().filter(|_| name.is_none()) {
+                    name = Some(record.name.clone());
+                    if let Some(given) = &options.base {
+                        let _ = base.set(Attached::new(record, given)?);
+                    }
+                }
                 w.chunk = chunk;
                 chunk += 1;
                 Ok(w.meta.is_some())
             },
-            |w| match w.decode(options, ends, target) {
+            |w| match w.decode(options, ends, target, base.get(), None) {
                 Err(e) if is_content(&e) => {
                     w.damage = Some(e);
                     Ok(())
@@ -187,7 +210,7 @@ impl<'s> Forward<'s> {
             },
             |w| {
                 let len = w.meta.as_ref().map_or(0, ChunkMeta::len);
-                self.deliver(w)?;
+                self.deliver(w, options)?;
                 if let Some(progress) = &options.progress {
                     progress(len);
                 }
@@ -213,7 +236,21 @@ impl<'s> Forward<'s> {
     }
 
     /// Takes a worker's result in the order of the archive.
-    fn deliver(&mut self, w: &mut Worker) -> Result<()> {
+    fn deliver(&mut self, w: &mut Worker, options: &Options) -> Result<()> {
+        let target = match self.sink {
+            Sink::Target(target) => Some(target),
+            _ => None,
+        };
+        let deferred = w.meta.as_ref().is_some_and(refers_to_siblings);
+        if let Some(meta) = &w.meta {
+            self.kept.start(meta)?;
+        }
+        if deferred && w.damage.is_none() {
+            match w.decode(options, self.ends, target, self.base.get(), Some(&self.kept)) {
+                Err(e) if is_content(&e) => w.damage = Some(e),
+                done => done?,
+            }
+        }
         let Some(meta) = w.meta.take() else { return Ok(()) };
         if meta.copy_of.is_some() {
             match self.copy(&meta, w) {
@@ -242,6 +279,9 @@ impl<'s> Forward<'s> {
                 self.damage.extend(found);
             }
             None => self.digests.add(std::mem::take(&mut w.leaves)),
+        }
+        if self.damage.last().is_none_or(|d| d.chunk != w.chunk) {
+            self.kept.keep(&meta, &mut w.bytes);
         }
         self.by_offset.entry(meta.offset()).or_insert(self.metas.len());
         self.metas.push((meta, w.record.payload_offset(), w.record.payload.len() as u32));
@@ -284,7 +324,17 @@ impl<'s> Forward<'s> {
                     spool.read_vec(*payload_at, u64::from(*payload_len)).map_err(failed)?;
                 let spec = spec_of(source);
                 let level = crate::simd::Level::best();
-                codec::decode(level, &spec, source.form, &payload, &mut w.scratch, &mut w.bytes)?;
+                let known = resolve(source, self.base.get(), None, &mut w.known)?;
+                let scratch = &mut w.scratch;
+                codec::decode_known(
+                    level,
+                    &spec,
+                    source.form,
+                    &payload,
+                    &known,
+                    scratch,
+                    &mut w.bytes,
+                )?;
             }
         }
         if hash64(&w.bytes) != meta.digest {
@@ -359,21 +409,33 @@ impl<'s> Forward<'s> {
     }
 }
 
+/// Whether a chunk cannot be decoded before others of its group.
+fn refers_to_siblings(meta: &ChunkMeta) -> bool {
+    meta.references.iter().any(|r| r.origin == Origin::Sibling)
+}
+
 impl Worker {
-    /// Decodes a chunk that is not a copy, checks it, and writes it where there is a target.
+    /// Decodes a chunk that is not a copy, checks it, and writes it where there is a target. One
+    /// that refers to siblings waits until there is something kept.
     fn decode(
         &mut self,
         options: &Options,
         ends: &[u64],
         target: Option<&Target<'_>>,
+        base: Option<&Attached>,
+        kept: Option<&Kept>,
     ) -> Result<()> {
         let Some(meta) = self.meta.as_ref().filter(|m| m.copy_of.is_none()) else {
             return Ok(());
         };
+        if refers_to_siblings(meta) && kept.is_none() {
+            return Ok(());
+        }
         self.bytes.resize(meta.len() as usize, 0);
         let (spec, payload) = (spec_of(meta), &self.record.payload);
-        let scratch = &mut self.scratch;
-        codec::decode(options.level, &spec, meta.form, payload, scratch, &mut self.bytes)?;
+        let known = resolve(meta, base, kept, &mut self.known)?;
+        let (level, form, scratch) = (options.level, meta.form, &mut self.scratch);
+        codec::decode_known(level, &spec, form, payload, &known, scratch, &mut self.bytes)?;
         if hash64(&self.bytes) != meta.digest {
             return Err(Error::Corrupt("the checksum does not match".into()));
         }

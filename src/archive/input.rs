@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Result,
-    container::{Entry, EntryKind, Manifest, Piece},
+    container::{Entry, EntryKind, Manifest, Piece, manifest::is_safe},
     dtype::Dtype,
     source::{FileSource, Source},
 };
@@ -66,6 +66,54 @@ impl<'a> Input<'a> {
             sources.push(source);
         }
         Ok(Input { manifest, sources, starts })
+    }
+
+    /// A directory of files that exist in memory only: their paths below it, with `/` between
+    /// the parts, and their bytes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a path that is absolute, leads out of the directory or stands twice.
+    pub fn from_files(mut files: Vec<(String, Box<dyn Source + 'a>)>) -> Result<Input<'a>> {
+        files.sort_by(|a, b| a.0.split('/').cmp(b.0.split('/')));
+        let mut manifest = Manifest { is_directory: true, entries: Vec::<Entry>::new() };
+        let (mut sources, mut starts, mut start) = (Vec::new(), Vec::new(), 0u64);
+        for (path, source) in files {
+            if !is_safe(&path) {
+                return Err(bad_name(Path::new(&path)));
+            }
+            let parents = path.match_indices('/').map(|(i, _)| (&path[..i], EntryKind::Directory));
+            for (path, kind) in parents.chain([(&path[..], EntryKind::File)]) {
+                match manifest.entries.iter().find(|e| e.path == path) {
+                    Some(e) if kind == EntryKind::Directory && e.kind == kind => continue,
+                    Some(_) => {
+                        let why = format!("{path} stands twice among the files");
+                        return Err(Error::InvalidArgument(why));
+                    }
+                    None => {}
+                }
+                let len = if kind == EntryKind::File { source.len() } else { 0 };
+                manifest.entries.push(Entry { kind, path: path.to_owned(), len, flat: None });
+                starts.push(start);
+                if kind == EntryKind::Directory {
+                    sources.push(Box::new(Memory(&[])) as Box<dyn Source + 'a>);
+                }
+            }
+            start = start.checked_add(source.len()).ok_or_else(|| {
+                Error::InvalidArgument("the files are too large for one archive".into())
+            })?;
+            sources.push(source);
+        }
+        Ok(Input { manifest, sources, starts })
+    }
+
+    /// Files whose bytes come from anywhere, one source an entry, of its length.
+    pub(super) fn from_sources(manifest: Manifest, sources: Vec<Box<dyn Source + 'a>>) -> Self {
+        let starts = manifest.entries.iter().scan(0, |end, e| {
+            let start = *end;
+            *end += e.len;
+            Some(start)
+        });
+        Input { starts: starts.collect(), manifest, sources }
     }
 
     /// Number of bytes in all.

@@ -1,17 +1,26 @@
 //! Opens an archive for random access.
 
-use super::{digest::file_ends, file::ArchivedFile};
+use super::{base::Attached, digest::file_ends, file::ArchivedFile};
 use crate::{
     Error, Result,
     codec::{self, Scratch},
     container::{
-        ChunkMeta, EntryKind, HEADER_LEN, Header, Index, Limits, Manifest, Piece,
-        RECORD_HEADER_LEN, RecordHeader, RecordType, TRAILER_LEN, Trailer, hash64,
+        BaseRecord, ChunkMeta, EntryKind, HEADER_LEN, Header, Index, Limits, Manifest, Origin,
+        Piece, RECORD_HEADER_LEN, RecordHeader, RecordType, TRAILER_LEN, Trailer, hash64,
     },
     simd::Level,
     source::{FileSource, Source},
 };
-use std::{fs::File, path::Path};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+/// Most references of a chunk.
+pub(super) const MAX_REFERENCES: usize = 4;
+/// Most chunks in a group.
+pub(super) const MAX_GROUP: usize = 16;
 
 /// A chunk as the index describes it.
 #[derive(Clone, Debug)]
@@ -39,10 +48,17 @@ pub(super) struct Place {
 /// checked when they are needed.
 pub struct Archive<'a> {
     pub(super) source: Box<dyn Source + 'a>,
+    /// Where it is on disk.
+    pub(super) path: Option<PathBuf>,
+    /// What its chunks may refer to, where it is a delta.
+    pub base_record: Option<BaseRecord>,
+    pub(super) base: OnceLock<Attached>,
     /// The files it holds.
     pub manifest: Manifest,
     /// Its chunks, in the order they are stored.
     pub chunks: Vec<ChunkInfo>,
+    /// First chunk of every group.
+    pub(super) groups: Vec<usize>,
     pub(super) places: Vec<Place>,
     pub(super) ends: Vec<u64>,
     pub(super) digests: Vec<u128>,
@@ -57,7 +73,10 @@ impl<'a> Archive<'a> {
     pub fn open(path: &Path, limits: Limits) -> Result<Archive<'static>> {
         let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
         let source = FileSource::new(file).map_err(|e| Error::io("read", path, e))?;
-        Archive::from_source(Box::new(source), limits).map_err(|e| e.at(path.display()))
+        let opened = Archive::from_source(Box::new(source), limits);
+        let mut archive = opened.map_err(|e| e.at(path.display()))?;
+        archive.path = Some(path.to_owned());
+        Ok(archive)
     }
 
     /// Opens an archive in memory.
@@ -98,7 +117,7 @@ impl<'a> Archive<'a> {
         limits: Limits,
     ) -> Result<Archive<'a>> {
         let damaged = |what: &str| Error::Corrupt(format!("the index is damaged: {what}"));
-        let mut records = index.records.into_iter();
+        let mut records = index.records.into_iter().peekable();
         let first = records.next().filter(|r| r.kind == RecordType::Manifest);
         let first = first.ok_or_else(|| damaged("it lists no manifest"))?;
         let (_, meta, payload) = read_record(&*source, first.offset, index_offset)?;
@@ -116,6 +135,12 @@ impl<'a> Archive<'a> {
         manifest.total_len().ok_or_else(|| damaged("the files are too long"))?;
         let mut chunks = Vec::new();
         let mut end = HEADER_LEN as u64 + first_len(&meta, &payload);
+        let mut base_record = None;
+        if let Some(r) = records.next_if(|r| r.kind == RecordType::Base) {
+            let (_, meta, payload) = read_record(&*source, r.offset, index_offset)?;
+            end += first_len(&meta, &payload);
+            base_record = Some(BaseRecord::from_record(&meta, &payload, &limits)?);
+        }
         for r in records {
             let len = (RECORD_HEADER_LEN + r.meta.len()) as u64 + u64::from(r.payload_len);
             end = r.offset + len;
@@ -142,9 +167,31 @@ impl<'a> Archive<'a> {
         let ends = file_ends(manifest.entries.iter().map(|e| e.len));
         let metas = chunks.iter().map(|c| &c.meta);
         let places = tile(metas, ends.last().copied().unwrap_or(0))?;
-        let digests = index.digests;
-        let archive = Archive { source, manifest, chunks, places, ends, digests, limits };
+        let mut groups: Vec<usize> = Vec::new();
+        for (i, chunk) in chunks.iter().enumerate() {
+            let joins = chunk.meta.continues_group;
+            let last = groups.last().copied();
+            match last {
+                Some(first) if joins && i - first < MAX_GROUP => {}
+                _ if joins => return Err(damaged("a group of chunks is too long")),
+                _ => groups.push(i),
+            }
+        }
+        let archive = Archive {
+            source,
+            path: None,
+            base_record,
+            base: OnceLock::new(),
+            manifest,
+            chunks,
+            groups,
+            places,
+            ends,
+            digests: index.digests,
+            limits,
+        };
         archive.check_copies()?;
+        archive.check_references()?;
         Ok(archive)
     }
 
@@ -169,6 +216,52 @@ impl<'a> Archive<'a> {
         Ok(())
     }
 
+    /// References lie inside the base, or inside pieces of earlier chunks of the same group.
+    fn check_references(&self) -> Result<()> {
+        let base_len = self.base_record.as_ref().and_then(BaseRecord::total_len);
+        for (i, chunk) in self.chunks.iter().enumerate() {
+            for r in &chunk.meta.references {
+                let good = chunk.meta.references.len() <= MAX_REFERENCES
+                    && r.len() <= self.limits.chunk_len
+                    && r.pieces.iter().all(|p| match r.origin {
+                        Origin::Base { .. } => base_len.is_some_and(|n| p.offset + p.len <= n),
+                        Origin::Sibling => self.place_of(*p).is_some_and(|place| {
+                            let j = place.chunk as usize;
+                            j < i && self.group_of(j) == self.group_of(i)
+                        }),
+                    });
+                if !good {
+                    return Err(Error::Corrupt(
+                        "the index is damaged: a reference leads nowhere".into(),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// First chunk of the group of a chunk.
+    pub(super) fn group_of(&self, chunk: usize) -> usize {
+        match self.groups.partition_point(|&first| first <= chunk) {
+            0 => 0,
+            n => self.groups[n - 1],
+        }
+    }
+
+    /// The chunks of every group.
+    pub(super) fn group_ranges(&self) -> Vec<std::ops::Range<usize>> {
+        let ends = self.groups.iter().skip(1).copied().chain([self.chunks.len()]);
+        self.groups.iter().zip(ends).map(|(&first, end)| first..end).collect()
+    }
+
+    /// The place that holds all of a piece.
+    fn place_of(&self, piece: Piece) -> Option<Place> {
+        let i = self.places.partition_point(|p| p.piece.offset <= piece.offset).checked_sub(1)?;
+        let place = self.places[i];
+        let end = place.piece.offset + place.piece.len;
+        (piece.offset + piece.len <= end).then_some(place)
+    }
+
     /// The chunk that restores the byte at `offset`.
     pub(super) fn chunk_at(&self, offset: u64) -> Option<usize> {
         let i = self.places.partition_point(|p| p.piece.offset <= offset).checked_sub(1)?;
@@ -184,6 +277,11 @@ impl<'a> Archive<'a> {
     /// Bytes of all files.
     pub fn total_len(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The digest of one entry of the manifest: equal for equal bytes coded with equal options.
+    pub fn digest(&self, entry: usize) -> u128 {
+        self.digests[entry]
     }
 
     /// Length of the archive itself.
@@ -205,13 +303,15 @@ impl<'a> Archive<'a> {
         out: &mut [u8],
     ) -> Result<()> {
         let chunk = &self.chunks[i];
-        let stored = match chunk.meta.copy_of.and_then(|source| self.chunk_at(source)) {
-            Some(source) => {
-                self.check_record(chunk, buffers)?;
-                &self.chunks[source]
-            }
-            None => chunk,
-        };
+        let coded = chunk.meta.copy_of.and_then(|source| self.chunk_at(source)).unwrap_or(i);
+        let stored = &self.chunks[coded];
+        let mut known = std::mem::take(&mut buffers.known);
+        let found = self.read_references(coded, level, buffers, &mut known);
+        buffers.known = known;
+        found?;
+        if coded != i {
+            self.check_record(chunk, buffers)?;
+        }
         let header_len = self.check_record(stored, buffers)?;
         let record = match self.source.as_slice() {
             Some(all) => &all[stored.offset as usize..][..stored.stored_len as usize],
@@ -219,11 +319,67 @@ impl<'a> Archive<'a> {
         };
         let spec = spec_of(&stored.meta);
         let payload = &record[header_len..];
-        codec::decode(level, &spec, stored.meta.form, payload, &mut buffers.scratch, out)?;
-        if hash64(out) != chunk.meta.digest {
-            return Err(Error::Corrupt("the checksum does not match".into()));
+        let known: Vec<&[u8]> =
+            buffers.known.iter().take(stored.meta.references.len()).map(|k| &k[..]).collect();
+        let form = stored.meta.form;
+        let scratch = &mut buffers.scratch;
+        let decoded = codec::decode_known(level, &spec, form, payload, &known, scratch, out);
+        let decoded = decoded.and_then(|()| match hash64(out) == chunk.meta.digest {
+            true => Ok(()),
+            false => Err(Error::Corrupt("the checksum does not match".into())),
+        });
+        if let Err(e) = decoded {
+            return Err(self.base_at_fault(coded, buffers).unwrap_or(e));
+        }
+        buffers.keep(self, i, out);
+        Ok(())
+    }
+
+    /// Fills `known` with what the references of a chunk name.
+    fn read_references(
+        &self,
+        chunk: usize,
+        level: Level,
+        buffers: &mut Buffers,
+        known: &mut Vec<Vec<u8>>,
+    ) -> Result<()> {
+        let references = &self.chunks[chunk].meta.references;
+        known.resize_with(references.len().max(known.len()), Vec::new);
+        for (r, bytes) in references.iter().zip(known) {
+            bytes.resize(r.len() as usize, 0);
+            if r.origin != Origin::Sibling {
+                self.read_base(&r.pieces, bytes)?;
+                continue;
+            }
+            let mut rest = &mut bytes[..];
+            for piece in &r.pieces {
+                let leads_nowhere = || Error::Corrupt("a reference leads nowhere".into());
+                let place = self.place_of(*piece).ok_or_else(leads_nowhere)?;
+                let at = (place.at + (piece.offset - place.piece.offset)) as usize;
+                let (head, tail) = rest.split_at_mut(piece.len as usize);
+                let sibling = self.sibling(place.chunk as usize, level, buffers)?;
+                head.copy_from_slice(&sibling[at..][..head.len()]);
+                rest = tail;
+            }
         }
         Ok(())
+    }
+
+    /// The bytes of a chunk that others of its group refer to. References lead to earlier chunks
+    /// of a group only, so this ends.
+    fn sibling<'k>(
+        &self,
+        chunk: usize,
+        level: Level,
+        buffers: &'k mut Buffers,
+    ) -> Result<&'k [u8]> {
+        if !buffers.kept.iter().any(|(c, _)| *c == chunk) {
+            let mut bytes = vec![0; self.chunks[chunk].meta.len() as usize];
+            self.decode_chunk(chunk, level, buffers, &mut bytes)?;
+        }
+        let kept = buffers.kept.iter().find(|(c, _)| *c == chunk);
+        let lost = || Error::Corrupt("a reference leads nowhere".into());
+        kept.map(|(_, bytes)| &bytes[..]).ok_or_else(lost)
     }
 
     /// Reads a record (unless the archive is in memory) and compares its header and metadata
@@ -258,6 +414,29 @@ pub(super) struct Buffers {
     record: Vec<u8>,
     meta: Vec<u8>,
     scratch: Scratch,
+    /// What the references of the last chunk named.
+    pub known: Vec<Vec<u8>>,
+    /// Chunks of one group, which others of it may refer to.
+    kept: Vec<(usize, Vec<u8>)>,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Buffers {
+    /// Keeps a decoded chunk for the others of its group.
+    fn keep(&mut self, archive: &Archive<'_>, chunk: usize, bytes: &[u8]) {
+        let group = archive.group_of(chunk);
+        if self.kept.first().is_some_and(|(c, _)| archive.group_of(*c) != group) {
+            self.spare.extend(self.kept.drain(..).map(|(_, b)| b));
+        }
+        let alone = !archive.chunks.get(group + 1).is_some_and(|c| c.meta.continues_group);
+        if alone || self.kept.iter().any(|(c, _)| *c == chunk) {
+            return;
+        }
+        let mut kept = self.spare.pop().unwrap_or_default();
+        kept.clear();
+        kept.extend_from_slice(bytes);
+        self.kept.push((chunk, kept));
+    }
 }
 
 /// The parts of a chunk's metadata that its payload depends on.

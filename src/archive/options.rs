@@ -1,6 +1,10 @@
 //! What a caller can choose.
 
-use crate::{codec::Method, container::Limits, dtype::Dtype, pipeline::Cancel, simd::Level};
+use super::Base;
+use crate::{
+    codec::Method, container::Limits, dtype::Dtype, pipeline::Cancel, predict::adam::Hints,
+    simd::Level,
+};
 use std::sync::Arc;
 
 /// Called with the number of input bytes dealt with since the last call, from any thread.
@@ -29,6 +33,12 @@ pub struct Options {
     pub follow_symlinks: bool,
     /// Whether existing output is replaced. Default `false`.
     pub force: bool,
+    /// What the archive is or will be a delta to. Default: nothing. Its name, files and digests
+    /// are stored. Without one, a delta finds its base beside it under the name it remembers.
+    pub base: Option<Arc<Base>>,
+    /// What is known of the optimizer that made a training checkpoint, beside what stands in the
+    /// checkpoint itself. Default: nothing; scalars are searched for. Only for compressing.
+    pub optimizer: Hints,
     /// Bounds on sizes that an archive states. Not stored.
     pub limits: Limits,
     /// Told about every stretch of input dealt with. Default: nobody.
@@ -46,6 +56,8 @@ impl Default for Options {
             dtype: None,
             follow_symlinks: false,
             force: false,
+            base: None,
+            optimizer: Hints::default(),
             limits: Limits::default(),
             progress: None,
             cancel: Arc::new(Cancel::new()),
@@ -73,6 +85,8 @@ with! {
     with_dtype dtype: Option<Dtype>,
     with_follow_symlinks follow_symlinks: bool,
     with_force force: bool,
+    with_base base: Option<Arc<Base>>,
+    with_optimizer optimizer: Hints,
     with_limits limits: Limits,
     with_progress progress: Option<Progress>,
     with_cancel cancel: Arc<Cancel>,

@@ -1,10 +1,11 @@
 //! Records of an archive, one after another, without seeking.
 
+use super::open::MAX_REFERENCES;
 use crate::{
     Error, Result,
     container::{
-        ChunkMeta, HEADER_LEN, Header, Index, Limits, Manifest, RECORD_HEADER_LEN, RecordHeader,
-        RecordType, TRAILER_LEN, Trailer, index::IndexedRecord,
+        BaseRecord, ChunkMeta, HEADER_LEN, Header, Index, Limits, Manifest, Origin, RECORD_HEADER_LEN,
+        RecordHeader, RecordType, Reference, TRAILER_LEN, Trailer, index::IndexedRecord,
     },
 };
 use std::io::Read;
@@ -32,6 +33,8 @@ pub(super) struct Receiver<'r> {
     /// The records so far, to be compared with the index.
     seen: Vec<IndexedRecord>,
     index: Record,
+    /// What chunks may refer to.
+    pub base_record: Option<BaseRecord>,
 }
 
 impl<'r> Receiver<'r> {
@@ -42,7 +45,8 @@ impl<'r> Receiver<'r> {
         keep_going: bool,
     ) -> Result<Self> {
         let index = Record::default();
-        let mut receiver = Receiver { reader, limits, offset: 0, seen: Vec::new(), index };
+        let mut receiver =
+            Receiver { reader, limits, offset: 0, seen: Vec::new(), index, base_record: None };
         let mut header = Vec::new();
         receiver.read(HEADER_LEN as u64, &mut header, false)?;
         match Header::read(&header) {
@@ -66,6 +70,11 @@ impl<'r> Receiver<'r> {
     /// Chunks restore nothing at `end` or after it.
     pub fn chunk(&mut self, record: &mut Record, end: u64) -> Result<Option<ChunkMeta>> {
         self.record(record)?;
+        if record.kind == RecordType::Base && self.seen.len() == 2 {
+            let base = BaseRecord::from_record(&record.meta, &record.payload, &self.limits)?;
+            self.base_record = Some(base);
+            self.record(record)?;
+        }
         let is_copy = match record.kind {
             RecordType::Chunk => false,
             RecordType::Copy => true,
@@ -81,10 +90,14 @@ impl<'r> Receiver<'r> {
         if meta.copy_of.is_some() != is_copy || last > end {
             return Err(wrong());
         }
-        if !meta.references.is_empty() {
-            return Err(Error::Unsupported(
-                "it refers to other bytes, which a pipe does not give: use a file".into(),
-            ));
+        let base_len = self.base_record.as_ref().and_then(BaseRecord::total_len);
+        let in_base = |r: &Reference| {
+            r.origin == Origin::Sibling
+                || base_len.is_some_and(|n| r.pieces.iter().all(|p| p.offset + p.len <= n))
+        };
+        let fits = |r: &Reference| r.len() <= self.limits.chunk_len && in_base(r);
+        if meta.references.len() > MAX_REFERENCES || !meta.references.iter().all(fits) {
+            return Err(Error::Corrupt("it refers to bytes that are not there".into()));
         }
         if meta.len() > self.limits.chunk_len {
             return Err(Error::LimitExceeded(format!(
@@ -127,7 +140,10 @@ impl<'r> Receiver<'r> {
         let header = header.first_chunk().ok_or_else(|| self.cut())?;
         let header = RecordHeader::read(header)?;
         record.kind = header.kind;
-        let is_table = matches!(header.kind, RecordType::Manifest | RecordType::Index);
+        let is_table = matches!(
+            header.kind,
+            RecordType::Manifest | RecordType::Base | RecordType::Index
+        );
         let (meta_limit, payload_limit) = match is_table {
             true => (self.limits.table_len, self.limits.table_len),
             false => (self.limits.table_len, self.limits.chunk_len),

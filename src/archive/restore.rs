@@ -13,6 +13,7 @@ use crate::{
     container::EntryKind,
     pipeline::{self, numbered},
 };
+use std::ops::Range;
 use std::{
     io::Write,
     path::Path,
@@ -63,7 +64,11 @@ type Slots<'o> = Mutex<Vec<&'o mut [u8]>>;
 
 #[derive(Default)]
 struct Worker {
+    /// Which of the ranges of chunks it works on, and the chunk at hand.
+    group: usize,
     job: usize,
+    /// What became of the chunks of its range.
+    done: Vec<(usize, Vec<(u64, u64)>, Option<Error>)>,
     bytes: Vec<u8>,
     buffers: Buffers,
     leaves: Vec<(u64, u64)>,
@@ -83,6 +88,7 @@ impl Archive<'_> {
                 self.total_len()
             )));
         }
+        self.ensure_base(options)?;
         let mut slots: Vec<Slots> = self.chunks.iter().map(|_| Mutex::default()).collect();
         let mut rest = out;
         for place in &self.places {
@@ -107,7 +113,7 @@ impl Archive<'_> {
             }
             Ok(())
         };
-        self.run(options, work, |_| Ok(())).map(|_| ())
+        self.run(options, self.group_ranges(), work, |_| Ok(())).map(|_| ())
     }
 
     /// Decodes everything and checks every checksum, writing nothing.
@@ -116,6 +122,7 @@ impl Archive<'_> {
     /// `Corrupt` names file, tensor and chunk of the first fault, unless `keep_going`: then all
     /// faults are in [`Restored::damage`].
     pub fn verify(&self, options: &Options, keep_going: bool) -> Result<Restored> {
+        self.ensure_base(options)?;
         self.run_kept(options, keep_going, |_| Ok(()))
     }
 
@@ -125,6 +132,7 @@ impl Archive<'_> {
     /// As for [`Archive::verify`]; with `keep_going` damaged stretches are zero-filled instead.
     /// `InvalidArgument` where `out` exists and [`Options::force`] is not set; `Io`.
     pub fn restore(&self, out: &Path, options: &Options, keep_going: bool) -> Result<Restored> {
+        self.ensure_base(options)?;
         let target = Target::create(&self.manifest, &self.ends, out, options.force)?;
         let restored = self.run_kept(options, keep_going, |w: &mut Worker| match w.damage {
             Some(_) => Ok(()),
@@ -150,10 +158,14 @@ impl Archive<'_> {
                     .into(),
             ));
         }
+        self.ensure_base(options)?;
         let mut damage = Vec::new();
         let mut out = InOrder::new(out, self.limits.chunk_len);
+        // A chunk a job: what a job decodes is delivered as a whole.
+        let jobs = (0..self.chunks.len()).map(|i| i..i + 1).collect();
         let mut restored = self.run(
             options,
+            jobs,
             |w| {
                 w.damage = match self.decode(w, options) {
                     Err(e) if keep_going && is_content(&e) => Some(e),
@@ -198,7 +210,7 @@ impl Archive<'_> {
             };
             put(w)
         };
-        let mut restored = self.run(options, work, |w| {
+        let mut restored = self.run(options, self.group_ranges(), work, |w| {
             if let Some(e) = w.damage.take() {
                 damage.extend(self.damage(w.job, &e.to_string()));
             }
@@ -208,28 +220,43 @@ impl Archive<'_> {
         Ok(restored)
     }
 
+    /// Works on ranges of chunks in parallel, each in order, and calls `done` for every chunk in
+    /// the order of the archive.
     fn run(
         &self,
         options: &Options,
+        jobs: Vec<Range<usize>>,
         work: impl Fn(&mut Worker) -> Result<()> + Sync,
         mut done: impl FnMut(&mut Worker) -> Result<()> + Send,
     ) -> Result<Restored> {
         let mut digests = Digests::default();
         let mut whole = true;
-        let n = self.chunks.len();
         pipeline::run_ordered(
-            pipeline::worker_count(options.threads).min(n.max(1)),
+            pipeline::worker_count(options.threads).min(jobs.len().max(1)),
             &options.cancel,
             Worker::default,
-            numbered(n, |w: &mut Worker, job| w.job = job),
-            work,
+            numbered(jobs.len(), |w: &mut Worker, job| w.group = job),
             |w| {
-                whole &= w.damage.is_none();
-                digests.add(std::mem::take(&mut w.leaves));
-                if let Some(progress) = &options.progress {
-                    progress(self.chunks[w.job].meta.len());
+                w.done.clear();
+                for chunk in jobs[w.group].clone() {
+                    w.job = chunk;
+                    work(w)?;
+                    w.done.push((chunk, std::mem::take(&mut w.leaves), w.damage.take()));
                 }
-                done(w)
+                Ok(())
+            },
+            |w| {
+                for (chunk, leaves, damage) in std::mem::take(&mut w.done) {
+                    w.job = chunk;
+                    w.damage = damage;
+                    whole &= w.damage.is_none();
+                    digests.add(leaves);
+                    if let Some(progress) = &options.progress {
+                        progress(self.chunks[chunk].meta.len());
+                    }
+                    done(w)?;
+                }
+                Ok(())
             },
         )?;
         let mut restored = Restored { bytes: self.total_len(), ..Restored::default() };
@@ -248,5 +275,11 @@ impl Archive<'_> {
 
 /// Whether the archive's bytes are at fault, so that the other chunks may still be good.
 pub(super) fn is_content(e: &Error) -> bool {
-    matches!(e, Error::Corrupt(_) | Error::Truncated(_) | Error::LimitExceeded(_))
+    matches!(
+        e,
+        Error::Corrupt(_)
+            | Error::Truncated(_)
+            | Error::LimitExceeded(_)
+            | Error::BaseMismatch(_)
+    )
 }

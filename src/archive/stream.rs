@@ -66,12 +66,13 @@ pub fn compress_reader(
         || (ChunkCoder::default(), Job::default()),
         |(_, job)| cutter.take(job),
         |(coder, job)| match &job.plan {
-            Some(plan) => coder.encode(plan, &job.bytes, &[u64::MAX], options),
+            Some(plan) => coder.encode(plan, &job.bytes, &[], &[u64::MAX], options),
             None => Ok(()),
         },
         |(coder, job)| {
-            writer.record(coder.kind, &coder.meta, &coder.payload)?;
-            digests.add(std::mem::take(&mut coder.leaves));
+            let coded = &mut coder.coded;
+            writer.record(coded.kind, &coded.meta, &coded.payload)?;
+            digests.add(std::mem::take(&mut coded.leaves));
             if let Some(progress) = &options.progress {
                 progress(job.bytes.len() as u64);
             }
@@ -255,13 +256,7 @@ impl<'r> Cutter<'r> {
 }
 
 fn opaque(offset: u64, len: u64) -> ChunkPlan {
-    ChunkPlan {
-        pieces: vec![Piece { offset, len }],
-        dtype: Dtype::BYTES,
-        big_endian: false,
-        row_words: 0,
-        copy_of: None,
-    }
+    ChunkPlan::new(vec![Piece { offset, len }], &Span::opaque(offset, len))
 }
 
 /// Appends up to `len` bytes to `out`, fewer only at the end. Memory grows as bytes arrive.

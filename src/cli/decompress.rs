@@ -50,7 +50,12 @@ pub fn run(args: Args) -> Result<Outcome> {
     let restored = {
         let bar = Bar::new(args.common.quiet, "restoring", || total_len(&args.archive));
         let options = args.common.options(&bar)?.with_force(args.force);
-        restore(&args, &output, &options)?
+        restore(&args, &output, &options).inspect_err(|e| {
+            let is_damage = matches!(e, Error::Corrupt(_) | Error::Truncated(_));
+            if is_damage && !args.keep_going && !to_pipe {
+                report::hint(args.common.quiet, "--keep-going restores what is undamaged");
+            }
+        })?
     };
     let seconds = started.elapsed().as_secs_f64();
     report::damage(&restored.damage);

@@ -57,7 +57,7 @@ pub fn choose_split(
         }
         let sign = sign.filter(|_| rest(k) > 0);
         let split = Split { word_bits: float.bits, rest_bits: rest(k), base: 1, sign };
-        let base = if split.is_windowed() { window(counts) } else { 1 };
+        let base = if split.is_windowed() { window(counts, k.into()) } else { 1 };
         let split = Split { base, ..split };
         let cost = cost(counts, &split, heads.len(), n);
         if best.is_none_or(|(_, least)| cost < least) {
@@ -67,10 +67,30 @@ pub fn choose_split(
     best.unwrap_or((Split { word_bits: float.bits, rest_bits: rest(0), base: 1, sign: None }, 0))
 }
 
-/// First value of the window of 254 that covers most of the counts above 0.
-fn window(counts: &[u32]) -> u16 {
-    const WIDTH: usize = 254;
-    let last = counts.len() - WIDTH;
+/// Values of a window.
+const WIDTH: usize = 254;
+
+/// First value of the window for symbols that occur this often, of which 2^`k` make an octave.
+///
+/// A symbol in the window takes at least 1/4096 of its table, which costs all others together
+/// n / 2840 bits of n words; an escape costs some 16 bits more than a rare symbol. So the window
+/// starts at the lowest octave whose symbols occur once in 45,000 words or more each. Where it
+/// then does not reach the largest value, it is the window that covers most words.
+pub fn window(counts: &[u32], k: u32) -> u16 {
+    const RARE: u64 = 45_000;
+    let total: u64 = counts[1..].iter().map(|&c| u64::from(c)).sum();
+    let octave = 1 << k;
+    let common = |symbols: &[u32]| {
+        let sum: u64 = symbols.iter().map(|&c| u64::from(c)).sum();
+        sum * RARE >= total * octave as u64
+    };
+    let last = counts.len().saturating_sub(WIDTH).max(1);
+    let low = counts.chunks(octave).position(common).unwrap_or(0) * octave;
+    let low = low.clamp(1, last);
+    let high = counts.iter().rposition(|&c| c > 0).unwrap_or(0);
+    if high < low + WIDTH {
+        return low as u16;
+    }
     let mut covered: u64 = counts[1..1 + WIDTH].iter().map(|&c| u64::from(c)).sum();
     let (mut best, mut most) = (1, covered);
     for base in 2..=last {
@@ -80,35 +100,35 @@ fn window(counts: &[u32]) -> u16 {
             (best, most) = (base, covered);
         }
     }
-    // Ties lie between the extremes of what occurs: take the middle of them, so that words the
-    // sample missed are covered on both sides.
-    let used = |i: &usize| counts[*i] > 0;
-    let low = (best..best + WIDTH).find(used).unwrap_or(best);
-    let high = (best..best + WIDTH).rev().find(used).unwrap_or(best);
-    let slack = WIDTH - 1 - (high - low);
-    low.saturating_sub(slack / 2).clamp(1, last) as u16
+    best as u16
 }
 
 /// Estimated bits of `n` words whose symbols before mapping are distributed like `counts`, of
-/// which there are `sampled`: entropy, corrected for what a small sample hides (Miller and Madow),
-/// plus rest, tables and escapes.
+/// which there are `sampled`: entropy under a table of 12 bits, corrected for what a small sample
+/// hides (Miller and Madow), plus rest, table and escapes.
 fn cost(counts: &[u32], split: &Split, sampled: usize, n: usize) -> u64 {
-    const ESCAPE_BITS: u64 = 18;
+    const ESCAPE_BITS: u64 = 28;
     const TABLE_BITS_A_SYMBOL: u64 = 5;
+    const RARE_BITS_Q16: u64 = 12 << 16;
     let total = u64::from(log2_q16(sampled as u32));
-    let window = usize::from(split.base)..usize::from(split.base) + 254;
-    let (mut bits_q16, mut present, mut escapes) = (0u64, 0u64, 0u64);
-    for (i, &c) in counts.iter().enumerate() {
-        if c > 0 {
-            bits_q16 += u64::from(c) * (total - u64::from(log2_q16(c)).min(total));
+    let window = usize::from(split.base)..usize::from(split.base) + WIDTH;
+    let inside = |i: usize| !split.is_windowed() || i == 0 || window.contains(&i);
+    let (mut bits_q16, mut present, mut rare) = (0u64, 0u64, 0u64);
+    for (i, &c) in counts.iter().enumerate().filter(|(_, c)| **c > 0) {
+        if inside(i) {
+            let bits = total - u64::from(log2_q16(c)).min(total);
+            bits_q16 += u64::from(c) * bits.min(RARE_BITS_Q16);
             present += 1;
-            if split.is_windowed() && i != 0 && !window.contains(&i) {
-                escapes += u64::from(c);
-            }
+            rare += 4096u64.saturating_sub(4096 * 4096 * u64::from(c) / sampled.max(1) as u64);
+        } else {
+            bits_q16 += u64::from(c) * ESCAPE_BITS << 16;
         }
     }
-    let hidden_q16 = present.saturating_sub(1) * 47274; // 2^16 / (2 ln 2)
-    let sample_bits = ((bits_q16 + hidden_q16) >> 16) + escapes * ESCAPE_BITS;
-    let scaled = u128::from(sample_bits) * n as u128 / sampled.max(1) as u128;
-    scaled as u64 + n as u64 * u64::from(split.stored_rest_bits()) + present * TABLE_BITS_A_SYMBOL
+    // 2^16 / (2 ln 2) for what is hidden; 2^16 / (4096^2 ln 2) for what rare symbols take.
+    bits_q16 += present.saturating_sub(1) * 47_274;
+    bits_q16 += sampled as u64 * rare * 369 / (1 << 16);
+    let scaled = u128::from(bits_q16) * n as u128 / sampled.max(1) as u128;
+    (scaled >> 16) as u64
+        + n as u64 * u64::from(split.stored_rest_bits())
+        + present * TABLE_BITS_A_SYMBOL
 }

@@ -35,8 +35,8 @@ pub struct Float {
     pub row: Option<usize>,
 }
 
-const SIGN_CONSTANT: u8 = 1 << 4;
-const SIGN: u8 = 1 << 5;
+pub(super) const SIGN_CONSTANT: u8 = 1 << 4;
+pub(super) const SIGN: u8 = 1 << 5;
 pub(super) const ROWS: u8 = 1 << 6;
 pub(super) const COLUMNS: u8 = 1 << 7;
 
@@ -142,7 +142,7 @@ pub fn encode(
 }
 
 /// Splits all words into the planes' buffers. Returns how many escapes there are.
-fn split_words(level: Level, fields: &Split, words: &[u8], planes: &mut Planes) -> usize {
+pub(super) fn split_words(level: Level, fields: &Split, words: &[u8], planes: &mut Planes) -> usize {
     let n = words.len() / fields.word_len();
     let escapes = planes.with(fields, n, |p| split::split(level, fields, words, p));
     planes.escapes.resize(planes.escapes.len().max(escapes), 0);
@@ -183,7 +183,7 @@ impl Planes {
     }
 }
 
-fn write_escapes(escapes: &[u16], out: &mut Vec<u8>) {
+pub(super) fn write_escapes(escapes: &[u16], out: &mut Vec<u8>) {
     write_varint(out, escapes.len() as u64);
     for s in escapes {
         out.extend_from_slice(&s.to_le_bytes());
@@ -191,7 +191,7 @@ fn write_escapes(escapes: &[u16], out: &mut Vec<u8>) {
 }
 
 /// Reads the list of at most `n` escapes, which ends the payload.
-fn read_escapes(payload: &mut &[u8], n: usize, escapes: &mut Vec<u16>) -> Option<()> {
+pub(super) fn read_escapes(payload: &mut &[u8], n: usize, escapes: &mut Vec<u16>) -> Option<()> {
     let count = usize::try_from(read_varint(payload)?).ok().filter(|&c| c <= n)?;
     if payload.len() != 2 * count {
         return None;
@@ -227,7 +227,12 @@ pub fn decode(
     let scaled = flags & (ROWS | COLUMNS);
     let valid = if scaled == 0 { fields.is_valid() } else { fields.is_valid_shifted() };
     let rest_most = float.bits.min(16) - float.exponent;
-    if !valid || scaled == COLUMNS || fields.rest_bits > rest_most {
+    let base_unused = scaled == 0 && !fields.is_windowed();
+    if !valid
+        || scaled == COLUMNS
+        || fields.rest_bits > rest_most
+        || (base_unused && fields.base != 1)
+    {
         return None;
     }
     let n = out.len() / fields.word_len();
@@ -285,10 +290,10 @@ pub fn decode(
 /// The coded planes below the symbols.
 #[derive(Default)]
 pub(super) struct Coded8<'a> {
-    tails: [Option<Coded<'a>>; 8],
-    rest_hi: Option<Coded<'a>>,
-    rest_lo: Option<Coded<'a>>,
-    rest_bits: u8,
+    pub(super) tails: [Option<Coded<'a>>; 8],
+    pub(super) rest_hi: Option<Coded<'a>>,
+    pub(super) rest_lo: Option<Coded<'a>>,
+    pub(super) rest_bits: u8,
 }
 
 impl<'a> Coded8<'a> {
@@ -321,7 +326,7 @@ impl<'a> Coded8<'a> {
 }
 
 /// Decodes rest and tails into the planes' buffers, but for those used where they lie.
-fn decode_low(
+pub(super) fn decode_low(
     level: Level,
     fields: &Split,
     coded: &Coded8<'_>,

@@ -22,6 +22,10 @@ pub enum Method {
     Huffman,
     /// Run lengths on exponents.
     Runs,
+    /// XOR with the base, a plane a byte; chunks without a base as `auto`.
+    Xor,
+    /// Order-preserving difference from the base; chunks without a base as `auto`.
+    Diff,
     /// zstd on the bytes.
     Zstd,
     /// A method of one of the studies this codec descends from.
@@ -30,7 +34,7 @@ pub enum Method {
 
 impl Method {
     /// Every method, in the order in which they are listed.
-    pub const ALL: [Method; 18] = [
+    pub const ALL: [Method; 20] = [
         Method::Auto,
         Method::Fast,
         Method::Max,
@@ -39,6 +43,8 @@ impl Method {
         Method::Cascade,
         Method::Huffman,
         Method::Runs,
+        Method::Xor,
+        Method::Diff,
         Method::Zstd,
         Method::Study(study::Method::Lmc),
         Method::Study(study::Method::LmcPlain),
@@ -62,6 +68,8 @@ impl Method {
             Method::Cascade => "cascade",
             Method::Huffman => "huffman",
             Method::Runs => "runs",
+            Method::Xor => "xor",
+            Method::Diff => "diff",
             Method::Zstd => "zstd",
             Method::Study(method) => method.name(),
         }
@@ -70,6 +78,17 @@ impl Method {
     /// The method with this name.
     pub fn parse(name: &str) -> Option<Method> {
         Self::ALL.into_iter().find(|m| m.name() == name)
+    }
+
+    /// Whether chunks are coded against a base, where there is one.
+    pub fn uses_base(self) -> bool {
+        use Method::{Auto, Diff, Fast, Max, Xor};
+        matches!(self, Auto | Fast | Max | Xor | Diff)
+    }
+
+    /// Whether the tensors of a parameter are coded with each other's help.
+    pub fn uses_siblings(self) -> bool {
+        matches!(self, Method::Auto | Method::Max)
     }
 
     /// Words of `word_len` bytes in a chunk, where the method asks for more than the usual

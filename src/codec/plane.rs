@@ -249,6 +249,24 @@ fn decode_rans(level: Level, data: &[u8], bits: u8, out: &mut [u8]) -> Option<()
     (decoder.decode(level, &table, out) && decoder.finish()).then_some(())
 }
 
+/// Appends frequency tables, one after another.
+pub fn write_tables(tables: &[Table], out: &mut Vec<u8>) {
+    for table in tables {
+        frequency::write(table, out);
+    }
+}
+
+/// Takes `n` frequency tables off the front of `data`.
+pub fn read_tables(n: usize, data: &mut &[u8]) -> Option<Vec<Table>> {
+    let mut tables = Vec::with_capacity(n);
+    for _ in 0..n {
+        let (table, used) = frequency::read(data)?;
+        *data = data.get(used..)?;
+        tables.push(table);
+    }
+    Some(tables)
+}
+
 /// Whether a table's symbols are below 2^`bits`.
 pub fn fits(table: &Table, bits: u8) -> bool {
     table.freq().iter().skip(1 << bits).all(|&f| f == 0)

@@ -2,7 +2,7 @@
 //! octave that the scale is above a whole one.
 
 use super::{
-    Method,
+    Method, choose,
     float::{COLUMNS, Coded8, Float, ROWS},
     plane::{self, Coded, Planes, Policy},
     scale::{self, HeadFields},
@@ -105,7 +105,8 @@ fn try_scales(
         &mut planes.shifts,
         &mut planes.contexts,
     );
-    let fields = Split { base: base_for(&fields, &planes.heads, &planes.shifts), ..fields };
+    let base = base_for(&fields, k, &planes.heads, &planes.shifts, &mut planes.counts);
+    let fields = Split { base, ..fields };
     let heads = std::mem::take(&mut planes.heads);
     let shifts = std::mem::take(&mut planes.shifts);
     let escapes =
@@ -121,12 +122,12 @@ fn try_scales(
         tables.push(table);
     }
     let mut stored = Vec::new();
-    write_tables(&tables, &mut stored);
+    plane::write_tables(&tables, &mut stored);
     encode_scale_plane(level, &planes.rows, &mut planes.coder, &mut stored);
     if columns {
         encode_scale_plane(level, &planes.columns, &mut planes.coder, &mut stored);
     }
-    bits += 8 * stored.len() as u64 + 16 * escapes as u64;
+    bits += 8 * stored.len() as u64 + 28 * escapes as u64;
     bits += n as u64 * u64::from(fields.stored_rest_bits());
     let flags = ROWS | if columns { COLUMNS } else { 0 };
     Some((bits, Scaled { fields, flags, tables }))
@@ -141,16 +142,15 @@ fn table_of(counts: &mut [u32; 256]) -> Option<Table> {
     frequency::normalise(counts)
 }
 
-/// First value of the window for shifted symbols: the densest stretch ends with the largest
-/// value that occurs, which for magnitudes is where few values are missed.
-fn base_for(fields: &Split, heads: &[u16], shifts: &[u8]) -> u16 {
-    let most = heads
-        .iter()
-        .zip(shifts)
-        .map(|(&h, &shift)| (h >> fields.rest_bits).wrapping_add(255 - u16::from(shift)))
-        .max()
-        .unwrap_or(0);
-    most.saturating_sub(253).clamp(1, u16::MAX - 254)
+/// First value of the window for shifted symbols.
+fn base_for(fields: &Split, k: u32, heads: &[u16], shifts: &[u8], counts: &mut Vec<u32>) -> u16 {
+    counts.clear();
+    counts.resize((1 << fields.symbol_bits()) + 512, 0);
+    for (&head, &shift) in heads.iter().zip(shifts) {
+        let s = head >> fields.rest_bits;
+        counts[usize::from(s) + 255 - usize::from(shift)] += u32::from(s > 0);
+    }
+    choose::window(counts, k)
 }
 
 /// Whether rows or columns differ so much in scale that contexts gain half a hundredth.
@@ -235,7 +235,7 @@ impl Scaled {
         let start = out.len();
         let lanes = plane::lanes_for(n);
         out.extend_from_slice(&[plane::CONTEXTS, 0, 0, 0, 0, lanes.log2()]);
-        write_tables(&self.tables, out);
+        plane::write_tables(&self.tables, out);
         let tables: Vec<_> = self.tables.iter().map(rans::EncodeTable::new).collect();
         let stream = &mut planes.coder.stream;
         let room = rans::bound(n, lanes);
@@ -262,27 +262,6 @@ fn encode_scale_plane(
     plane::encode(level, Policy::Smallest, scales, 8, scratch, out);
 }
 
-/// The first table by itself, each other one relative to the one before.
-fn write_tables(tables: &[Table], out: &mut Vec<u8>) {
-    for (i, table) in tables.iter().enumerate() {
-        let _ = i;
-        frequency::write(table, out);
-    }
-}
-
-fn read_tables(data: &mut &[u8]) -> Option<Vec<Table>> {
-    let mut tables: Vec<Table> = Vec::with_capacity(CONTEXTS);
-    for _ in 0..CONTEXTS {
-        let (table, used) = match tables.last() {
-            None => frequency::read(data)?,
-            Some(_) => frequency::read(data)?,
-        };
-        *data = data.get(used..)?;
-        tables.push(table);
-    }
-    Some(tables)
-}
-
 /// Reads the planes of scales of a chunk of `n` words.
 pub fn read_scales(
     level: Level,
@@ -293,7 +272,7 @@ pub fn read_scales(
     planes: &mut Planes,
 ) -> Option<()> {
     let row = float.row?;
-    planes.rows.resize(n / row, 0);
+    planes.rows.resize(n.div_ceil(row), 0);
     plane::take(payload)?.decode(level, 8, &mut planes.coder, &mut planes.rows)?;
     if columns {
         planes.columns.resize(row, 0);
@@ -330,7 +309,7 @@ pub fn decode(
         &mut planes.contexts,
     );
     let (&lanes, mut data) = symbols.data.split_first()?;
-    let tables = read_tables(&mut data)?;
+    let tables = plane::read_tables(CONTEXTS, &mut data)?;
     let tables: Vec<_> = tables.iter().map(rans::DecodeTable::new).collect();
     let mut decoder = rans::Decoder::new(rans::Lanes::from_log2(lanes)?, n, data)?;
     planes.symbols.resize(planes.symbols.len().max(n), 0);

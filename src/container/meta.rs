@@ -14,21 +14,37 @@ pub struct Piece {
     pub len: u64,
 }
 
-/// Bytes outside a chunk that its coding was conditioned on.
+/// Bytes outside a chunk that its coding was conditioned on: `pieces`, one after another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// Where they are.
+    pub origin: Origin,
+    /// Ranges of the address space of the base or of this archive.
+    pub pieces: Vec<Piece>,
+}
+
+/// Which address space a reference lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reference {
-    /// Bytes of the base, with their digest.
+pub enum Origin {
+    /// The base's.
     Base {
-        /// Where in the base's address space.
-        piece: Piece,
-        /// 64-bit xxh3 of those bytes.
+        /// 64-bit xxh3 of the referenced bytes.
         digest: u64,
     },
-    /// Bytes of this archive that earlier chunks restore.
-    Sibling {
-        /// Where in this archive's address space.
-        piece: Piece,
-    },
+    /// This archive's: bytes that earlier chunks of the same group restore.
+    Sibling,
+}
+
+impl Reference {
+    /// Number of bytes.
+    pub fn len(&self) -> u64 {
+        self.pieces.iter().map(|p| p.len).sum()
+    }
+
+    /// Whether it refers to nothing, which no valid reference does.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
 }
 
 /// What a chunk record says of itself in front of its payload.
@@ -59,6 +75,8 @@ const CONTINUES: u8 = 2;
 const PIECES: u8 = 4;
 const REFERENCES: u8 = 8;
 const COPY: u8 = 16;
+/// In the kind of a reference: its pieces are counted.
+const MANY_PIECES: u8 = 2;
 
 impl ChunkMeta {
     /// Decoded length in bytes.
@@ -103,14 +121,16 @@ impl ChunkMeta {
             write_varint(out, self.references.len() as u64);
         }
         for r in &self.references {
-            let (kind, piece) = match r {
-                Reference::Base { piece, .. } => (0, piece),
-                Reference::Sibling { piece } => (1, piece),
-            };
-            out.push(kind);
-            write_varint(out, piece.offset);
-            write_varint(out, piece.len);
-            if let Reference::Base { digest, .. } = r {
+            let kind = u8::from(r.origin == Origin::Sibling);
+            out.push(kind | flag(r.pieces.len() != 1, MANY_PIECES));
+            if r.pieces.len() != 1 {
+                write_varint(out, r.pieces.len() as u64);
+            }
+            for p in &r.pieces {
+                write_varint(out, p.offset);
+                write_varint(out, p.len);
+            }
+            if let Origin::Base { digest } = r.origin {
                 out.extend_from_slice(&digest.to_le_bytes());
             }
         }
@@ -146,15 +166,7 @@ impl ChunkMeta {
         let n = if flags & REFERENCES != 0 { read_varint(b)? } else { 0 };
         let mut references = Vec::new();
         for _ in 0..n {
-            let (&kind, rest) = b.split_first()?;
-            *b = rest;
-            let piece = Piece { offset: read_varint(b)?, len: read_varint(b)? };
-            piece.offset.checked_add(piece.len)?;
-            references.push(match kind {
-                0 => Reference::Base { piece, digest: read_u64(b)? },
-                1 => Reference::Sibling { piece },
-                _ => return None,
-            });
+            references.push(read_reference(b)?);
         }
         let copy_of = if flags & COPY != 0 { Some(read_varint(b)?) } else { None };
         let meta = ChunkMeta {
@@ -171,6 +183,29 @@ impl ChunkMeta {
         let whole_words = total % dtype.word_len() as u64 == 0;
         (b.is_empty() && whole_words && !meta.pieces.is_empty()).then_some(meta)
     }
+}
+
+fn read_reference(b: &mut &[u8]) -> Option<Reference> {
+    let (&kind, rest) = b.split_first()?;
+    *b = rest;
+    let n = if kind & MANY_PIECES != 0 { read_varint(b)? } else { 1 };
+    let mut pieces = Vec::new();
+    let mut total = 0u64;
+    for _ in 0..n {
+        let piece = Piece { offset: read_varint(b)?, len: read_varint(b)? };
+        piece.offset.checked_add(piece.len)?;
+        total = total.checked_add(piece.len)?;
+        if piece.len == 0 {
+            return None;
+        }
+        pieces.push(piece);
+    }
+    let origin = match kind & !MANY_PIECES {
+        0 => Origin::Base { digest: read_u64(b)? },
+        1 => Origin::Sibling,
+        _ => return None,
+    };
+    (!pieces.is_empty()).then_some(Reference { origin, pieces })
 }
 
 fn read_u64(b: &mut &[u8]) -> Option<u64> {
@@ -194,8 +229,14 @@ mod tests {
             digest: 0x1234_5678_9abc_def0,
             form: 3,
             references: vec![
-                Reference::Base { piece: Piece { offset: 1, len: 2 }, digest: 7 },
-                Reference::Sibling { piece: Piece { offset: 0, len: 2 } },
+                Reference {
+                    origin: Origin::Base { digest: 7 },
+                    pieces: vec![Piece { offset: 1, len: 2 }],
+                },
+                Reference {
+                    origin: Origin::Sibling,
+                    pieces: vec![Piece { offset: 9, len: 2 }, Piece { offset: 0, len: 1 }],
+                },
             ],
             copy_of: Some(300),
         };

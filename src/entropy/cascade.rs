@@ -44,7 +44,8 @@ pub const MAX_LEVELS: usize = 4;
 /// registers.
 const PAD: usize = 64;
 
-/// Length of the scratch space for planes of `n` symbols: two buffers of n symbols and [`PAD`].
+/// Length of the scratch space for planes of `n` symbols: two buffers of n symbols and a
+/// register.
 pub const fn scratch_len(n: usize) -> usize {
     2 * (n + PAD)
 }

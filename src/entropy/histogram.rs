@@ -96,10 +96,13 @@ pub fn sample_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &m
         add(counts, odd);
     }
     match level.isa() {
+        Isa::Scalar => mark_contexts(symbols, contexts, counts),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx2 => unsafe { avx2::mark_contexts(symbols, contexts, counts) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         Isa::Avx512 => unsafe { avx512::mark_contexts(symbols, contexts, counts) },
-        _ => mark_contexts(symbols, contexts, counts),
     }
 }
 

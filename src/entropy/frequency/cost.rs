@@ -31,7 +31,7 @@ fn log2(x: u64) -> u64 {
     let i = (mantissa >> 55 & 0xff) as usize;
     let part = mantissa >> 39 & 0xffff;
     let (low, high) = (u64::from(LOG2[i]), u64::from(LOG2[i + 1]));
-    (u64::from(e) << 16) + low + ((high - low) * part >> 16)
+    (u64::from(e) << 16) + low + (((high - low) * part) >> 16)
 }
 
 /// `log2(1 + i/256)` in units of 2⁻¹⁶.
@@ -45,7 +45,7 @@ const LOG2: [u32; 257] = {
         let mut bit = 20;
         while bit > 0 {
             bit -= 1;
-            x = x * x >> 31;
+            x = (x * x) >> 31;
             if x >> 32 > 0 {
                 log |= 1 << bit;
                 x >>= 1;

@@ -23,7 +23,7 @@ pub fn normalise(counts: &[u32; 256]) -> Option<Table> {
     let mut freq = apportion(counts, total)?;
     // Precision k costs about n / (170 · 4^k) bytes in coding and saves half a bit a symbol over
     // k + 1 in the description.
-    let suffices = |&k: &u32| 16 * present << (2 * k) >= total;
+    let suffices = |&k: &u32| (16 * present) << (2 * k) >= total;
     let k = (1..MAX_PRECISION).find(suffices).unwrap_or(MAX_PRECISION);
     if k < MAX_PRECISION {
         coarsen(counts, &mut freq, k);

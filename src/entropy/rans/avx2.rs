@@ -10,7 +10,12 @@
 
 use std::arch::x86_64::*;
 
-use super::{Input, LOW, Source};
+use super::{
+    LOW,
+    decode::Source,
+    encode::Input,
+    table::{ABSENT, BIAS_AT, BIAS_MASK, INC},
+};
 
 /// Bytes a group of 64 symbols may consume, and the furthest its vector loads reach.
 const REACH: usize = 128;
@@ -59,6 +64,20 @@ pub fn encode<const CTX: bool>(
     input: Input,
     states: &mut [u32; 64],
     out: &mut [u8],
+    end: usize,
+) -> Option<usize> {
+    if input.tables.iter().any(|table| table.any_inc()) {
+        encode_groups::<CTX, true>(input, states, out, end)
+    } else {
+        encode_groups::<CTX, false>(input, states, out, end)
+    }
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn encode_groups<const CTX: bool, const ANY_INC: bool>(
+    input: Input,
+    states: &mut [u32; 64],
+    out: &mut [u8],
     mut end: usize,
 ) -> Option<usize> {
     let (eights, _) = input.symbols.as_chunks::<8>();
@@ -71,11 +90,11 @@ pub fn encode<const CTX: bool>(
     let even_bytes = _mm_setr_epi8(0, -1, -1, -1, 2, -1, -1, -1, 4, -1, -1, -1, 6, -1, -1, -1);
     let odd_bytes = _mm_setr_epi8(1, -1, -1, -1, 3, -1, -1, -1, 5, -1, -1, -1, 7, -1, -1, -1);
     let top12 = _mm256_set1_epi32(0xfff0_0000_u32 as i32);
-    let low12 = _mm256_set1_epi32(4095);
-    let low4 = _mm256_set1_epi32(15);
+    let low5 = _mm256_set1_epi32(31);
+    let bias_mask = _mm256_set1_epi32(BIAS_MASK as i32);
     let scale = _mm256_set1_epi32(4096);
-    let one = _mm256_set1_epi32(1);
-    let mut least = _mm256_set1_epi32(-1);
+    let inc_bit = _mm256_set1_epi32(INC as i32);
+    let mut all = _mm256_setzero_si256();
 
     for g in (0..eights.len() / 8).rev() {
         for z in (0..8).rev() {
@@ -100,7 +119,7 @@ pub fn encode<const CTX: bool>(
                 )
             };
             let pack = _mm256_blend_epi32::<0xaa>(_mm256_srli_epi64::<32>(even), odd);
-            least = _mm256_min_epu32(least, pack);
+            all = _mm256_or_si256(all, pack);
 
             let full =
                 _mm256_cmpeq_epi32(_mm256_max_epu32(x[z], _mm256_and_si256(pack, top12)), x[z]);
@@ -118,21 +137,24 @@ pub fn encode<const CTX: bool>(
             end -= 2 * set.count_ones() as usize;
             let y = _mm256_srlv_epi32(x[z], _mm256_slli_epi32::<4>(_mm256_srli_epi32::<31>(full)));
 
-            let inc = _mm256_and_si256(_mm256_srli_epi32::<16>(pack), one);
-            let dividend = _mm256_add_epi32(y, inc);
+            let mut dividend = y;
+            if ANY_INC {
+                let inc = _mm256_cmpeq_epi32(_mm256_and_si256(pack, inc_bit), inc_bit);
+                dividend = _mm256_sub_epi32(y, inc);
+            }
             let even = _mm256_mul_epu32(dividend, even);
             let odd = _mm256_mul_epu32(_mm256_srli_epi64::<32>(dividend), odd);
             let high = _mm256_blend_epi32::<0xaa>(_mm256_srli_epi64::<32>(even), odd);
-            let shift = _mm256_and_si256(_mm256_srli_epi32::<12>(pack), low4);
+            let shift = _mm256_and_si256(pack, low5);
             let quotient = _mm256_srlv_epi32(high, shift);
             let step = _mm256_sub_epi32(scale, _mm256_srli_epi32::<20>(pack));
-            let y = _mm256_add_epi32(y, _mm256_and_si256(pack, low12));
+            let bias = _mm256_and_si256(_mm256_srli_epi32::<{ BIAS_AT as i32 }>(pack), bias_mask);
+            let y = _mm256_add_epi32(y, bias);
             x[z] = _mm256_add_epi32(y, _mm256_mullo_epi32(quotient, step));
         }
     }
     store_states(x, states);
-    let absent = _mm256_cmpeq_epi32(least, _mm256_setzero_si256());
-    (_mm256_testz_si256(absent, absent) == 1).then_some(end)
+    (_mm256_testz_si256(all, _mm256_set1_epi32(ABSENT as i32)) == 1).then_some(end)
 }
 
 /// See [`super::scalar::decode`]. The number of symbols is a multiple of 64.

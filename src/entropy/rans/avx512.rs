@@ -11,7 +11,11 @@
 
 use std::arch::x86_64::*;
 
-use super::{Input, Source};
+use super::{
+    decode::Source,
+    encode::Input,
+    table::{ABSENT, BIAS_AT, BIAS_MASK, INC},
+};
 
 /// Bytes a group of 64 symbols may consume, and the furthest its vector loads reach.
 const REACH: usize = 128;
@@ -21,6 +25,22 @@ const REACH: usize = 128;
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
 pub fn encode<const CTX: bool>(
+    input: Input,
+    states: &mut [u32; 64],
+    out: &mut [u8],
+    end: usize,
+) -> Option<usize> {
+    if input.tables.iter().any(|table| table.any_inc()) {
+        encode_groups::<CTX, true>(input, states, out, end)
+    } else {
+        encode_groups::<CTX, false>(input, states, out, end)
+    }
+}
+
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
+)]
+fn encode_groups<const CTX: bool, const ANY_INC: bool>(
     input: Input,
     states: &mut [u32; 64],
     out: &mut [u8],
@@ -39,12 +59,12 @@ pub fn encode<const CTX: bool>(
     let stack =
         _mm512_sub_epi16(_mm512_set1_epi16(30), _mm512_add_epi16(words_iota(), words_iota()));
     let top12 = _mm512_set1_epi32(0xfff0_0000_u32 as i32);
-    let low12 = _mm512_set1_epi32(4095);
-    let low4 = _mm512_set1_epi32(15);
+    let bias_mask = _mm512_set1_epi32(BIAS_MASK as i32);
     let scale = _mm512_set1_epi32(4096);
     let one = _mm512_set1_epi32(1);
-    let inc_bit = _mm512_set1_epi32(1 << 16);
-    let mut least = _mm512_set1_epi32(-1);
+    let inc_bit = _mm512_set1_epi32(INC as i32);
+    let zero = _mm512_setzero_si512();
+    let mut all = zero;
 
     for (g, group) in groups.iter().enumerate().rev() {
         // SAFETY: the array has 64 bytes.
@@ -73,7 +93,7 @@ pub fn encode<const CTX: bool>(
                 )
             };
             let pack = _mm512_mask_shuffle_epi32::<0xf5>(odd, 0x5555, even);
-            least = _mm512_min_epu32(least, pack);
+            all = _mm512_or_si512(all, pack);
 
             let full = _mm512_cmpge_epu32_mask(x[z], _mm512_and_si512(pack, top12));
             let words = _mm512_permutexvar_epi16(stack, _mm512_maskz_compress_epi32(full, x[z]));
@@ -85,21 +105,25 @@ pub fn encode<const CTX: bool>(
             end -= 2 * full.count_ones() as usize;
             let y = _mm512_mask_srli_epi32::<16>(x[z], full, x[z]);
 
-            let inc = _mm512_test_epi32_mask(pack, inc_bit);
-            let dividend = _mm512_mask_add_epi32(y, inc, y, one);
+            let mut dividend = y;
+            if ANY_INC {
+                let inc = _mm512_test_epi32_mask(pack, inc_bit);
+                dividend = _mm512_mask_add_epi32(y, inc, y, one);
+            }
             let even = _mm512_mul_epu32(dividend, even);
             let odd = _mm512_mul_epu32(_mm512_srli_epi64::<32>(dividend), odd);
             let high = _mm512_mask_shuffle_epi32::<0xf5>(odd, 0x5555, even);
-            let shift = _mm512_and_si512(_mm512_srli_epi32::<12>(pack), low4);
-            let quotient = _mm512_srlv_epi32(high, shift);
+            // Takes the count modulo 32, which is all that differs from a plain shift.
+            let quotient = _mm512_shrdv_epi32(high, zero, pack);
             let step = _mm512_sub_epi32(scale, _mm512_srli_epi32::<20>(pack));
-            let y = _mm512_add_epi32(y, _mm512_and_si512(pack, low12));
+            let bias = _mm512_and_si512(_mm512_srli_epi32::<BIAS_AT>(pack), bias_mask);
+            let y = _mm512_add_epi32(y, bias);
             x[z] = _mm512_add_epi32(y, _mm512_mullo_epi32(quotient, step));
         }
     }
     store_states(x.map(|x| _mm512_permutexvar_epi32(reverse, x)), states);
-    let all_present = _mm512_cmpeq_epi32_mask(least, _mm512_setzero_si512()) == 0;
-    all_present.then_some(end)
+    let absent = _mm512_test_epi32_mask(all, _mm512_set1_epi32(ABSENT as i32));
+    (absent == 0).then_some(end)
 }
 
 /// See [`super::scalar::decode`]. The number of symbols is a multiple of 64.

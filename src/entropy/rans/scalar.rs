@@ -2,7 +2,12 @@
 
 use std::hint::select_unpredictable;
 
-use super::{Input, LOW, Source};
+use super::{
+    LOW,
+    decode::Source,
+    encode::Input,
+    table::{ABSENT, BIAS_AT, BIAS_MASK, INC},
+};
 
 /// Encodes `input` backward into `out[..end]`, from and to `states`. The first symbol belongs to
 /// lane 0. Returns where the words start; `None` where a symbol is absent from its table.
@@ -15,14 +20,14 @@ pub fn encode<const N: usize, const CTX: bool>(
     mut end: usize,
 ) -> Option<usize> {
     let n = input.symbols.len();
-    let mut all_present = true;
+    let mut all = 0;
     for group in (0..n).step_by(N).rev() {
         let symbols = &input.symbols[group..n.min(group + N)];
         for (j, &symbol) in symbols.iter().enumerate().rev() {
             let context = if CTX { usize::from(input.contexts[group + j]) } else { 0 };
             let entry = input.tables[context].entries[usize::from(symbol)];
-            all_present &= entry != 0;
             let pack = (entry >> 32) as u32;
+            all |= pack;
             let freq = pack >> 20;
             let mut x = states[j];
             // The word is written in any case: a branch would be mispredicted every other time.
@@ -30,13 +35,13 @@ pub fn encode<const N: usize, const CTX: bool>(
             let full = x >= freq << 20;
             end -= select_unpredictable(full, 2, 0);
             x = select_unpredictable(full, x >> 16, x);
-            let dividend = u64::from(x) + u64::from(pack >> 16 & 1);
-            let quotient = (dividend * (entry & 0xffff_ffff)) >> 32 >> (pack >> 12 & 15);
+            let dividend = u64::from(x) + u64::from(pack & INC != 0);
+            let quotient = (dividend * (entry & 0xffff_ffff)) >> 32 >> (pack & 31);
             let step = (quotient as u32).wrapping_mul(4096 - freq);
-            states[j] = x.wrapping_add(pack & 4095).wrapping_add(step);
+            states[j] = x.wrapping_add(pack >> BIAS_AT & BIAS_MASK).wrapping_add(step);
         }
     }
-    all_present.then_some(end)
+    (all & ABSENT == 0).then_some(end)
 }
 
 /// Decodes `out` from `words`, from and to `states`. The first symbol belongs to lane 0. Returns

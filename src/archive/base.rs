@@ -1,0 +1,361 @@
+//! Bases: what an archive may be a delta to.
+//!
+//! A base is a raw file, a directory or an archive, which may itself be a delta. Its files, laid
+//! end to end, are an address space that chunks refer to; the archive's base record lists their
+//! paths and lengths. Every reference carries the digest of the bytes it names, so a base is
+//! checked where it is used, and reading one tensor of a delta reads only what that needs.
+
+use super::{
+    Archive, Input, Options,
+    checkpoint::is_archive,
+    file::{Shared, SharedFile},
+    open::Buffers,
+    relate::{self, Item},
+};
+use crate::{
+    Error, Result,
+    container::{BaseRecord, EntryKind, Origin, Piece, hash64},
+    dtype::Dtype,
+    source::Source,
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+/// Links of a chain that are followed.
+const MAX_CHAIN: usize = 1000;
+/// References whose digests are checked before work begins.
+const CHECKED: usize = 4;
+
+/// An open base.
+pub struct Base {
+    name: String,
+    shown: String,
+    pub(super) input: Input<'static>,
+    items: OnceLock<Vec<Item>>,
+}
+
+impl std::fmt::Debug for Base {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Base({})", self.shown)
+    }
+}
+
+impl Base {
+    /// Opens a raw file, a directory, or an archive. An archive that is itself a delta finds its
+    /// own base among `others`, or beside it under the name it remembers; so does that one.
+    ///
+    /// # Errors
+    /// `BaseMismatch` where a base of the chain is missing; what [`Archive::open`] and
+    /// [`Input::open`] report.
+    pub fn open(path: &Path, others: &[PathBuf], options: &Options) -> Result<Arc<Base>> {
+        Self::open_chain(path, others, options, 0)
+    }
+
+    fn open_chain(
+        path: &Path,
+        others: &[PathBuf],
+        options: &Options,
+        links: usize,
+    ) -> Result<Arc<Base>> {
+        if !is_archive(path)? {
+            let input = Input::open(path, options.dtype, options.follow_symlinks)?;
+            return Ok(Arc::new(Self::of_input(path, input)));
+        }
+        let archive = Archive::open(path, options.limits)?;
+        if archive.base_record.is_some() && archive.refers_to_base() {
+            if links >= MAX_CHAIN {
+                let why = format!("a chain of more than {MAX_CHAIN} bases at {}", path.display());
+                return Err(Error::LimitExceeded(why));
+            }
+            archive.find_base(others, |p| Self::open_chain(p, others, options, links + 1))?;
+        }
+        Ok(Self::of_archive(path, archive))
+    }
+
+    /// A base that is an archive which is open, with its own base attached where it needs one.
+    pub fn of_archive(path: &Path, archive: Archive<'static>) -> Arc<Base> {
+        let manifest = archive.manifest.clone();
+        let shared = Shared::new(archive);
+        let file = |entry| Box::new(SharedFile { shared: shared.clone(), entry }) as Box<dyn Source>;
+        let sources = (0..manifest.entries.len()).map(file).collect();
+        Arc::new(Self::of_input(path, Input::from_sources(manifest, sources)))
+    }
+
+    /// One file in memory.
+    pub fn from_bytes(name: &str, bytes: Arc<[u8]>, dtype: Option<Dtype>) -> Arc<Base> {
+        let mut input = Input::from_bytes(name, &[], dtype);
+        input.manifest.entries[0].len = bytes.len() as u64;
+        let input = Input::from_sources(input.manifest, vec![Box::new(InMemory(bytes))]);
+        Arc::new(Self::of_input(Path::new(name), input))
+    }
+
+    fn of_input(path: &Path, input: Input<'static>) -> Base {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        Base {
+            name: name.to_string_lossy().into_owned(),
+            shown: path.display().to_string(),
+            input,
+            items: OnceLock::new(),
+        }
+    }
+
+    /// Its spans, parsed when they are first asked for.
+    pub(super) fn items(&self) -> Result<&[Item]> {
+        if let Some(items) = self.items.get() {
+            return Ok(items);
+        }
+        let items = relate::items(&self.input, |_, _| ()).map_err(|e| self.fault(e))?;
+        Ok(self.items.get_or_init(|| items))
+    }
+
+    /// What an archive remembers of it.
+    pub(super) fn record(&self) -> BaseRecord {
+        let files = self.input.manifest.entries.iter().filter(|e| e.kind != EntryKind::Directory);
+        BaseRecord {
+            name: self.name.clone(),
+            files: files.map(|e| (e.path.clone(), e.len)).collect(),
+        }
+    }
+
+    /// Reads pieces of its address space.
+    pub(super) fn read(&self, pieces: &[Piece], out: &mut [u8]) -> Result<()> {
+        self.input.read(pieces, out).map_err(|e| self.fault(e))
+    }
+
+    /// A fault while reading the base: its content, unless the operating system failed.
+    fn fault(&self, e: Error) -> Error {
+        match e {
+            Error::Io { context, source } if is_content(&source) => {
+                Error::BaseMismatch(format!("the base {}: {context}: {source}", self.shown))
+            }
+            e @ Error::Io { .. } => e,
+            e => Error::BaseMismatch(format!("the base {}: {e}", self.shown)),
+        }
+    }
+}
+
+fn is_content(e: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    matches!(e.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
+}
+
+struct InMemory(Arc<[u8]>);
+
+impl Source for InMemory {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<()> {
+        self.0[..].read_at(offset, buf)
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        Some(&self.0)
+    }
+}
+
+/// A base in the address space of an archive's base record.
+#[derive(Debug)]
+pub(super) struct Attached {
+    base: Arc<Base>,
+    record: BaseRecord,
+    /// End of every file in the record's address space, and first byte in the base's own.
+    files: Vec<(u64, u64)>,
+}
+
+impl Attached {
+    /// Finds the record's files in a base.
+    ///
+    /// # Errors
+    /// `BaseMismatch` names both where a file is missing or has another length.
+    pub fn new(record: &BaseRecord, base: &Arc<Base>) -> Result<Attached> {
+        let own: Vec<_> =
+            base.input.files().filter(|(e, ..)| e.kind != EntryKind::Directory).collect();
+        let mut files = Vec::with_capacity(record.files.len());
+        let mut end = 0u64;
+        for (path, len) in &record.files {
+            let found = match (&own[..], record.files.len()) {
+                ([only], 1) => Some(only),
+                _ => own.iter().find(|(e, ..)| e.path == *path),
+            };
+            let why = match found {
+                None => format!("has no {path}"),
+                Some((e, ..)) if e.len != *len => {
+                    format!("holds {path} with {} bytes instead of {len}", e.len)
+                }
+                Some((_, start, _)) => {
+                    end += len;
+                    files.push((end, *start));
+                    continue;
+                }
+            };
+            return Err(Error::BaseMismatch(format!(
+                "{} is not the base that the archive was made against, \"{}\": it {why}",
+                base.shown, record.name
+            )));
+        }
+        Ok(Attached { base: base.clone(), record: record.clone(), files })
+    }
+
+    /// The error for a base whose bytes differ at these pieces.
+    pub fn other_bytes(&self, pieces: &[Piece]) -> Error {
+        let first = pieces.first().map_or(0, |p| p.offset);
+        let mut end = 0;
+        let file = self.record.files.iter().find(|f| {
+            end += f.1;
+            first < end
+        });
+        Error::BaseMismatch(format!(
+            "{} is not the base that the archive was made against, \"{}\": {} holds other bytes",
+            self.base.shown,
+            self.record.name,
+            file.map_or("it", |f| &f.0)
+        ))
+    }
+
+    /// Reads pieces of the record's address space, inside of which they lie.
+    pub fn read(&self, pieces: &[Piece], out: &mut [u8]) -> Result<()> {
+        let mut own = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let (mut from, to) = (piece.offset, piece.offset + piece.len);
+            while from < to {
+                let i = self.files.partition_point(|f| f.0 <= from);
+                let Some(&(end, start)) = self.files.get(i) else {
+                    return Err(Error::Corrupt("a reference reaches beyond the base".into()));
+                };
+                let first = if i == 0 { 0 } else { self.files[i - 1].0 };
+                let n = to.min(end) - from;
+                own.push(Piece { offset: start + (from - first), len: n });
+                from += n;
+            }
+        }
+        self.base.read(&own, out)
+    }
+}
+
+impl Archive<'_> {
+    /// Whether any chunk needs the base.
+    pub fn refers_to_base(&self) -> bool {
+        self.chunks.iter().any(|c| c.meta.references.iter().any(is_base))
+    }
+
+    /// Gives the archive its base. A second call changes nothing.
+    ///
+    /// # Errors
+    /// `BaseMismatch` where it is not the base that the archive was made against, as far as
+    /// names, lengths and a few digests tell: the others are checked where they are used.
+    pub fn attach_base(&self, base: &Arc<Base>) -> Result<()> {
+        let Some(record) = &self.base_record else { return Ok(()) };
+        if self.base.get().is_some() {
+            return Ok(());
+        }
+        let attached = Attached::new(record, base)?;
+        self.check_base(&attached)?;
+        let _ = self.base.set(attached);
+        Ok(())
+    }
+
+    /// Checks the digests of a few references.
+    fn check_base(&self, attached: &Attached) -> Result<()> {
+        let with = |i: &usize| self.chunks[*i].meta.references.iter().any(is_base);
+        let chunks: Vec<usize> = (0..self.chunks.len()).filter(with).collect();
+        let n = chunks.len().min(CHECKED);
+        for k in 0..n {
+            let chunk = chunks[(2 * k + 1) * chunks.len() / (2 * n)];
+            let mut bytes = Vec::new();
+            for r in &self.chunks[chunk].meta.references {
+                let Origin::Base { digest } = r.origin else { continue };
+                bytes.resize(r.len() as usize, 0);
+                attached.read(&r.pieces, &mut bytes)?;
+                if hash64(&bytes) != digest {
+                    return Err(attached.other_bytes(&r.pieces));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that there is a base where one is needed: the one in `options`, or one beside
+    /// the archive under the name it remembers.
+    ///
+    /// # Errors
+    /// `BaseMismatch` where there is none or it is another one.
+    pub fn ensure_base(&self, options: &Options) -> Result<()> {
+        if self.base_record.is_none() || self.base.get().is_some() {
+            return Ok(());
+        }
+        if let Some(base) = &options.base {
+            return self.attach_base(base);
+        }
+        if !self.refers_to_base() {
+            return Ok(());
+        }
+        self.find_base(&[], |path| Base::open(path, &[], options))
+    }
+
+    /// Tries every path that may be the base.
+    fn find_base(
+        &self,
+        others: &[PathBuf],
+        open: impl Fn(&Path) -> Result<Arc<Base>>,
+    ) -> Result<()> {
+        let Some(record) = &self.base_record else { return Ok(()) };
+        let beside = self.path.as_ref().and_then(|p| p.parent());
+        let hint = beside.filter(|_| is_plain(&record.name)).map(|dir| dir.join(&record.name));
+        let mut found = None;
+        for path in others.iter().chain(&hint) {
+            if Some(path) == self.path.as_ref() || !path.exists() {
+                continue;
+            }
+            match open(path).and_then(|base| self.attach_base(&base)) {
+                Ok(()) => return Ok(()),
+                Err(e) => found = found.or(Some(e)),
+            }
+        }
+        Err(found.unwrap_or_else(|| self.no_base()))
+    }
+
+    /// The error for a base that is needed and not there.
+    pub(super) fn no_base(&self) -> Error {
+        let (name, files, bytes) = self.base_record.as_ref().map_or(("", 0, 0), |r| {
+            (&r.name[..], r.files.len(), r.total_len().unwrap_or(0))
+        });
+        let this = self.path.as_ref().map_or("the archive".into(), |p| p.display().to_string());
+        Error::BaseMismatch(format!(
+            "{this} is a delta and needs its base \"{name}\" ({files} files, {bytes} bytes), \
+             which is not there: pass it with --base"
+        ))
+    }
+
+    /// Fills `out` with the bytes of a reference to the base.
+    pub(super) fn read_base(&self, pieces: &[Piece], out: &mut [u8]) -> Result<()> {
+        match self.base.get() {
+            Some(attached) => attached.read(pieces, out),
+            None => Err(self.no_base()),
+        }
+    }
+
+    /// Where a chunk came out wrong: the base, if its bytes are not those that were referred to.
+    pub(super) fn base_at_fault(&self, chunk: usize, buffers: &Buffers) -> Option<Error> {
+        let attached = self.base.get()?;
+        let references = &self.chunks[chunk].meta.references;
+        references.iter().zip(&buffers.known).find_map(|(r, bytes)| match r.origin {
+            Origin::Base { digest } if hash64(bytes) != digest => {
+                Some(attached.other_bytes(&r.pieces))
+            }
+            _ => None,
+        })
+    }
+}
+
+fn is_base(r: &crate::container::Reference) -> bool {
+    r.origin != Origin::Sibling
+}
+
+/// Whether a name from an archive stays in its directory.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
+}

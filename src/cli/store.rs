@@ -1,0 +1,347 @@
+//! `lmc-gpu store`: a directory of checkpoints.
+
+mod print;
+
+use super::{Outcome, args::Common, progress::Bar};
+use crate::{
+    Error, Result,
+    store::{GcOptions, Locking, Policy, SaveOptions, Store},
+};
+use clap::{Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Keep a series of checkpoints as archives that are deltas to one another
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  lmc-gpu store init runs/7b --full-every 10 --keep-last 20 --keep-every 1000
+  lmc-gpu store save runs/7b out/checkpoint-600 --step 600
+  lmc-gpu store list runs/7b
+  lmc-gpu store restore runs/7b 600 -o checkpoint-600
+  lmc-gpu store gc runs/7b --dry-run
+
+A save is all or nothing: after a kill at any instant every earlier step restores, and the
+next save works. Steps are ordered by their number, never by time.")]
+pub struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Init(Init),
+    Save(Save),
+    Restore(Restore),
+    List(List),
+    Verify(Verify),
+    Gc(Gc),
+    Stats(StatsArgs),
+}
+
+/// How a verb reports
+#[derive(clap::Args)]
+struct Output {
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    /// Print nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum LockArg {
+    /// Wait for the other process
+    #[default]
+    Wait,
+    /// Fail at once
+    Fail,
+    /// Take no lock, for file systems without: nobody else may write
+    None,
+}
+
+/// Make a directory into a store, or give a store another policy (--force)
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  lmc-gpu store init runs/7b
+  lmc-gpu store init runs/7b --full-every 1                every step stored in full
+  lmc-gpu store init runs/7b --keep-last 5 --force         another policy for the steps there")]
+struct Init {
+    /// The directory; it is created where it does not exist
+    dir: PathBuf,
+    /// Store every Nth save in full, deltas between them; 0: only where --max-chain asks for it
+    #[arg(long, value_name = "N")]
+    full_every: Option<u64>,
+    /// Store in full what would take more than this fraction of a full save as a delta
+    #[arg(long, value_name = "FRACTION")]
+    rebase_above: Option<f64>,
+    /// Most deltas that a restore has to go through, 1 to 100
+    #[arg(long, value_name = "N")]
+    max_chain: Option<u64>,
+    /// gc keeps the N highest steps
+    #[arg(long, value_name = "N")]
+    keep_last: Option<u64>,
+    /// gc keeps the steps that are multiples of N
+    #[arg(long, value_name = "N")]
+    keep_every: Option<u64>,
+    /// Give an existing store this policy; its steps stay as they are
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Store a file or directory as a step
+///
+/// When this returns, the step is on disk. A base that is damaged does not matter: the step is
+/// then stored in full, and that is said.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  lmc-gpu store save runs/7b out/checkpoint-600 --step 600
+  lmc-gpu store save runs/7b out/checkpoint-600 --step 600 --full --json")]
+struct Save {
+    /// The store
+    dir: PathBuf,
+    /// The checkpoint, a file or directory
+    source: PathBuf,
+    /// Its step
+    #[arg(long, value_name = "N")]
+    step: u64,
+    /// Store it in full, whatever the policy says
+    #[arg(long)]
+    full: bool,
+    /// Replace the step where it exists; deltas to what it was stay valid
+    #[arg(long)]
+    force: bool,
+    /// Remove what the policy does not keep afterwards
+    #[arg(long)]
+    gc: bool,
+    /// Follow symbolic links
+    #[arg(long)]
+    follow: bool,
+    /// While another process writes to the store
+    #[arg(long, value_name = "HOW", default_value = "wait")]
+    lock: LockArg,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Restore a step, byte for byte
+#[derive(clap::Args)]
+#[command(after_help = "\
+Example:
+  lmc-gpu store restore runs/7b 600 -o checkpoint-600")]
+struct Restore {
+    /// The store
+    dir: PathBuf,
+    /// The step, or `last` for the highest
+    step: String,
+    /// The file or directory to restore to
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Replace existing output
+    #[arg(long)]
+    force: bool,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// List the steps
+#[derive(clap::Args)]
+struct List {
+    /// The store
+    dir: PathBuf,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Decode every step and check every checksum; name what is damaged and what depends on it
+#[derive(clap::Args)]
+#[command(after_help = "Exits 1 where a step does not restore exactly.")]
+struct Verify {
+    /// The store
+    dir: PathBuf,
+    /// Only these steps
+    steps: Vec<u64>,
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Remove the steps that the policy does not keep and that no kept step needs
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  lmc-gpu store gc runs/7b --dry-run
+  lmc-gpu store gc runs/7b --keep-last 3          instead of what the store's policy keeps
+  lmc-gpu store gc runs/7b --drop-after 600       training went back to step 600")]
+struct Gc {
+    /// The store
+    dir: PathBuf,
+    /// Keep the N highest steps, instead of what the store's policy keeps
+    #[arg(long, value_name = "N")]
+    keep_last: Option<u64>,
+    /// Keep the multiples of N, instead of what the store's policy keeps
+    #[arg(long, value_name = "N")]
+    keep_every: Option<u64>,
+    /// Remove every step above this one, whatever the policy keeps
+    #[arg(long, value_name = "STEP")]
+    drop_after: Option<u64>,
+    /// Only say what would be removed
+    #[arg(long)]
+    dry_run: bool,
+    /// While another process writes to the store
+    #[arg(long, value_name = "HOW", default_value = "wait")]
+    lock: LockArg,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What the store takes, by step and stream
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  lmc-gpu store stats runs/7b
+  lmc-gpu store stats runs/7b --plot sizes.html")]
+struct StatsArgs {
+    /// The store
+    dir: PathBuf,
+    /// Write a page with a plot of size by step and stream
+    #[arg(long, value_name = "OUT.html")]
+    plot: Option<PathBuf>,
+    /// Replace an existing page
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl LockArg {
+    fn locking(self) -> Locking {
+        match self {
+            LockArg::Wait => Locking::Wait,
+            LockArg::Fail => Locking::Fail,
+            LockArg::None => Locking::None,
+        }
+    }
+}
+
+impl Output {
+    fn of(json: bool, common: &Common) -> Output {
+        Output { json, quiet: common.quiet }
+    }
+}
+
+pub fn run(args: Args) -> Result<Outcome> {
+    match args.verb {
+        Verb::Init(a) => init(&a),
+        Verb::Save(a) => save(&a),
+        Verb::Restore(a) => restore(&a),
+        Verb::List(a) => {
+            let store = Store::open(&a.dir)?;
+            let listing = store.list()?;
+            print::listing(&store, &listing, &a.output)?;
+            Ok(outcome(listing.unreadable.is_empty()))
+        }
+        Verb::Verify(a) => {
+            let bar = Bar::new(a.common.quiet, "verifying", || None);
+            let store = Store::open(&a.dir)?.with_options(a.common.options(&bar)?);
+            let verified = store.verify(&a.steps)?;
+            drop(bar);
+            print::verified(&verified, &Output::of(a.json, &a.common))?;
+            Ok(outcome(verified.is_whole()))
+        }
+        Verb::Gc(a) => gc(&a),
+        Verb::Stats(a) => {
+            let stats = Store::open(&a.dir)?.stats()?;
+            if let Some(path) = &a.plot {
+                let page = stats.to_html(&a.dir.display().to_string());
+                print::write_page(path, &page, a.force)?;
+            }
+            print::stats(&stats, a.plot.as_deref(), &a.output)?;
+            Ok(Outcome::Done)
+        }
+    }
+}
+
+fn outcome(good: bool) -> Outcome {
+    if good { Outcome::Done } else { Outcome::Damaged }
+}
+
+fn init(a: &Init) -> Result<Outcome> {
+    let mut policy = Policy::default();
+    policy.full_every = a.full_every.unwrap_or(policy.full_every);
+    policy.rebase_above = a.rebase_above.unwrap_or(policy.rebase_above);
+    policy.max_chain = a.max_chain.unwrap_or(policy.max_chain);
+    policy.keep_last = a.keep_last;
+    policy.keep_every = a.keep_every;
+    let store = match Store::open(&a.dir) {
+        Ok(mut store) if a.force => {
+            store.set_policy(policy)?;
+            store
+        }
+        _ => Store::init(&a.dir, policy)?,
+    };
+    print::policy(&store, &a.output)?;
+    Ok(Outcome::Done)
+}
+
+fn save(a: &Save) -> Result<Outcome> {
+    let bar = Bar::new(a.common.quiet, "saving", || None);
+    let options = a.common.options(&bar)?.with_follow_symlinks(a.follow);
+    let store = Store::open(&a.dir)?.with_options(options);
+    let options = SaveOptions::default()
+        .with_replace(a.force)
+        .with_full(a.full)
+        .with_gc(a.gc)
+        .with_locking(a.lock.locking());
+    let saved = store.save(&a.source, a.step, &options)?;
+    drop(bar);
+    print::saved(&saved, &Output::of(a.json, &a.common))?;
+    Ok(Outcome::Done)
+}
+
+fn restore(a: &Restore) -> Result<Outcome> {
+    let store = Store::open(&a.dir)?;
+    let steps = store.list()?.steps;
+    let step = match a.step.as_str() {
+        "last" => steps.last().map(|r| r.step),
+        number => number.parse().ok(),
+    };
+    let step = step.ok_or_else(|| {
+        Error::InvalidArgument(format!("{} is not a step of {}", a.step, a.dir.display()))
+    })?;
+    let total = || steps.iter().find(|r| r.step == step).map(|r| r.input_bytes);
+    let bar = Bar::new(a.common.quiet, "restoring", total);
+    let store = store.with_options(a.common.options(&bar)?);
+    let started = std::time::Instant::now();
+    let restored = store.restore(step, &a.output, a.force)?;
+    drop(bar);
+    let seconds = started.elapsed().as_secs_f64();
+    print::restored(step, &restored, seconds, &Output::of(a.json, &a.common))?;
+    Ok(Outcome::Done)
+}
+
+fn gc(a: &Gc) -> Result<Outcome> {
+    let store = Store::open(&a.dir)?;
+    let policy = (a.keep_last.is_some() || a.keep_every.is_some())
+        .then(|| store.policy().clone().with_keep_last(a.keep_last).with_keep_every(a.keep_every));
+    let options = GcOptions::default()
+        .with_policy(policy)
+        .with_drop_after(a.drop_after)
+        .with_dry_run(a.dry_run)
+        .with_locking(a.lock.locking());
+    let removed = store.gc(&options)?;
+    print::removed(&removed, a.dry_run, &a.output)?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,356 @@
+//! What the verbs of `lmc-gpu store` print.
+
+use super::Output;
+use crate::{
+    Error, Result,
+    archive::{AtomicFile, Restored},
+    cli::report,
+    store::{Listing, Removed, Saved, Stats, StepRecord, Store, Verified},
+};
+use serde_json::{Value, json};
+use std::{io::Write, path::Path};
+
+/// Prints the JSON or the text, whichever was asked for.
+fn put(output: &Output, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> Result<()> {
+    match (output.json, output.quiet) {
+        (true, _) => report::json(false, &json()),
+        (false, true) => Ok(()),
+        (false, false) => report::line(text().trim_end_matches('\n')),
+    }
+}
+
+pub fn policy(store: &Store, output: &Output) -> Result<()> {
+    let p = store.policy();
+    let named = |n: Option<u64>| n.map_or_else(|| "not set".to_owned(), |n| n.to_string());
+    put(
+        output,
+        || json!({ "dir": store.root(), "policy": p }),
+        || {
+            format!(
+                "{} is a store: full every {}, rebase above {}, chains of {} at most, \
+                 keep last: {}, keep every: {}",
+                store.root().display(),
+                p.full_every,
+                p.rebase_above,
+                p.max_chain,
+                named(p.keep_last),
+                named(p.keep_every)
+            )
+        },
+    )
+}
+
+fn record_json(r: &StepRecord) -> Value {
+    json!({
+        "step": r.step,
+        "kind": if r.base().is_some() { "delta" } else { "full" },
+        "base": r.base(),
+        "chain": r.chain.iter().map(|l| l.step).collect::<Vec<_>>(),
+        "archive": r.archive,
+        "saved_at": r.saved_at,
+        "input_bytes": r.input_bytes,
+        "archive_bytes": r.archive_bytes,
+        "ratio": r.ratio(),
+        "files": r.files,
+    })
+}
+
+pub fn saved(saved: &Saved, output: &Output) -> Result<()> {
+    let r = &saved.record;
+    put(
+        output,
+        || {
+            let mut object = record_json(r);
+            object["notes"] = json!(saved.notes);
+            object["seconds"] = json!(saved.seconds);
+            object["waited_seconds"] = json!(saved.waited);
+            object["gb_per_s"] = json!(r.input_bytes as f64 / saved.seconds.max(1e-9) / 1e9);
+            object["removed"] = removed_json(&saved.removed);
+            object
+        },
+        || {
+            let kind = match r.base() {
+                Some(base) => format!("delta to {base}"),
+                None => "full".to_owned(),
+            };
+            let mut text = format!(
+                "step {}: {} → {} ({:.4}), {kind}, {:.2} s",
+                r.step,
+                size(r.input_bytes),
+                size(r.archive_bytes),
+                r.ratio(),
+                saved.seconds
+            );
+            for note in &saved.notes {
+                text += &format!("\nnote: {note}");
+            }
+            if !saved.removed.steps.is_empty() {
+                text += &format!("\nremoved {}", numbers(&saved.removed.steps));
+            }
+            text
+        },
+    )
+}
+
+pub fn restored(step: u64, restored: &Restored, seconds: f64, output: &Output) -> Result<()> {
+    let rate = restored.bytes as f64 / seconds.max(1e-9) / 1e9;
+    put(
+        output,
+        || {
+            json!({
+                "step": step, "output_bytes": restored.bytes, "files": restored.files,
+                "seconds": seconds, "gb_per_s": rate,
+            })
+        },
+        || {
+            format!(
+                "step {step}: {} files, {} in {seconds:.2} s ({rate:.2} GB/s)",
+                restored.files,
+                size(restored.bytes)
+            )
+        },
+    )
+}
+
+pub fn listing(store: &Store, listing: &Listing, output: &Output) -> Result<()> {
+    put(
+        output,
+        || {
+            let unreadable: Vec<_> = (listing.unreadable.iter())
+                .map(|(path, e)| json!({ "path": path, "error": e.to_string() }))
+                .collect();
+            json!({
+                "dir": store.root(),
+                "policy": store.policy(),
+                "steps": listing.steps.iter().map(record_json).collect::<Vec<_>>(),
+                "unreadable": unreadable,
+            })
+        },
+        || {
+            let mut rows = vec![row(["step", "kind", "base", "chain", "size", "ratio", "saved"])];
+            for r in &listing.steps {
+                let base = r.base().map_or_else(|| "-".to_owned(), |b| b.to_string());
+                rows.push(row([
+                    &r.step.to_string(),
+                    if r.base().is_some() { "delta" } else { "full" },
+                    &base,
+                    &r.chain.len().to_string(),
+                    &size(r.archive_bytes),
+                    &format!("{:.4}", r.ratio()),
+                    &time(r.saved_at),
+                ]));
+            }
+            let mut text = table(&rows);
+            for (path, e) in &listing.unreadable {
+                text += &format!("cannot be read: {}: {e}\n", path.display());
+            }
+            text
+        },
+    )
+}
+
+pub fn verified(verified: &Verified, output: &Output) -> Result<()> {
+    put(
+        output,
+        || {
+            let steps: Vec<_> = (verified.steps.iter())
+                .map(|s| {
+                    json!({
+                        "step": s.step, "ok": s.is_whole(), "needs": s.needs,
+                        "problems": s.problems, "through": s.through, "dependents": s.dependents,
+                    })
+                })
+                .collect();
+            json!({
+                "ok": verified.is_whole(), "bytes": verified.bytes, "steps": steps,
+                "unreadable": verified.unreadable, "strays": verified.strays,
+            })
+        },
+        || {
+            let mut text = String::new();
+            for s in verified.steps.iter().filter(|s| !s.is_whole()) {
+                text += &format!("step {} is damaged", s.step);
+                if !s.through.is_empty() {
+                    text += &format!(" (it needs {}, damaged as well)", numbers(&s.through));
+                }
+                if !s.dependents.is_empty() {
+                    text += &format!("; {} need it", numbers(&s.dependents));
+                }
+                text += "\n";
+                for problem in s.problems.iter().take(5) {
+                    text += &format!("  {problem}\n");
+                }
+                if s.problems.len() > 5 {
+                    text += &format!("  and {} more\n", s.problems.len() - 5);
+                }
+            }
+            for line in &verified.unreadable {
+                text += &format!("cannot be read: {line}\n");
+            }
+            if !verified.strays.is_empty() {
+                let n = verified.strays.len();
+                text +=
+                    &format!("{n} files were left by killed runs; the next save removes them\n");
+            }
+            let whole = verified.steps.iter().filter(|s| s.is_whole()).count();
+            let all = verified.steps.len();
+            text + &format!("{whole} of {all} steps restore exactly, {}", size(verified.bytes))
+        },
+    )
+}
+
+fn removed_json(removed: &Removed) -> Value {
+    json!({
+        "steps": removed.steps, "kept_as_base": removed.kept_as_base,
+        "files": removed.files, "bytes": removed.bytes,
+    })
+}
+
+pub fn removed(removed: &Removed, dry_run: bool, output: &Output) -> Result<()> {
+    put(
+        output,
+        || {
+            let mut object = removed_json(removed);
+            object["dry_run"] = json!(dry_run);
+            object
+        },
+        || {
+            let verb = if dry_run { "would remove" } else { "removed" };
+            let mut text = match removed.steps.len() {
+                0 => format!("{verb} no step"),
+                _ => format!("{verb} {}", numbers(&removed.steps)),
+            };
+            text += &format!(", {} in {} files", size(removed.bytes), removed.files.len());
+            if !removed.kept_as_base.is_empty() {
+                text += &format!("; {} stay as bases", numbers(&removed.kept_as_base));
+            }
+            text
+        },
+    )
+}
+
+pub fn stats(stats: &Stats, plot: Option<&Path>, output: &Output) -> Result<()> {
+    put(
+        output,
+        || {
+            let steps: Vec<_> = (stats.steps.iter())
+                .map(|s| {
+                    let streams: Vec<_> = (stats.streams.iter().enumerate())
+                        .map(|(i, name)| {
+                            json!({
+                                "name": name, "bytes": s.stream_bytes[i],
+                                "stored_bytes": s.stored_bytes[i], "ratio": s.stream_ratio(i),
+                            })
+                        })
+                        .collect();
+                    json!({
+                        "step": s.step, "kind": s.kind(), "base": s.base, "chain": s.chain,
+                        "input_bytes": s.input_bytes, "archive_bytes": s.archive_bytes,
+                        "ratio": s.ratio(), "streams": streams,
+                    })
+                })
+                .collect();
+            json!({
+                "input_bytes": stats.input_bytes, "archive_bytes": stats.archive_bytes,
+                "ratio": stats.ratio(), "steps": steps, "unreadable": stats.unreadable,
+            })
+        },
+        || {
+            let mut head: Vec<String> =
+                ["step", "kind", "base", "size", "ratio"].map(String::from).into();
+            head.extend(stats.streams.iter().cloned());
+            let mut rows = vec![head];
+            for s in &stats.steps {
+                let mut cells = row([
+                    &s.step.to_string(),
+                    s.kind(),
+                    &s.base.map_or_else(|| "-".to_owned(), |b| b.to_string()),
+                    &size(s.archive_bytes),
+                    &format!("{:.4}", s.ratio()),
+                ]);
+                cells.extend((0..stats.streams.len()).map(|i| match s.stream_ratio(i) {
+                    Some(ratio) => format!("{} ({ratio:.4})", size(s.stored_bytes[i])),
+                    None => "-".into(),
+                }));
+                rows.push(cells);
+            }
+            let mut text = table(&rows);
+            text += &format!(
+                "{} steps: {} → {} ({:.4})",
+                stats.steps.len(),
+                size(stats.input_bytes),
+                size(stats.archive_bytes),
+                stats.ratio()
+            );
+            if stats.unreadable > 0 {
+                text += &format!("; {} records cannot be read", stats.unreadable);
+            }
+            if let Some(path) = plot {
+                text += &format!("\nplot: {}", path.display());
+            }
+            text
+        },
+    )
+}
+
+pub fn write_page(path: &Path, page: &str, force: bool) -> Result<()> {
+    let mut file = AtomicFile::create(path, force)?;
+    file.write_all(page.as_bytes()).map_err(|e| Error::io("write", path, e))?;
+    file.commit()
+}
+
+fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).into()
+}
+
+fn numbers(steps: &[u64]) -> String {
+    let shown: Vec<String> = steps.iter().take(12).map(u64::to_string).collect();
+    let plural = if steps.len() == 1 { "step" } else { "steps" };
+    let more = match steps.len().saturating_sub(12) {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
+    format!("{plural} {}{more}", shown.join(", "))
+}
+
+fn size(bytes: u64) -> String {
+    report::bytes(bytes)
+}
+
+fn table(rows: &[Vec<String>]) -> String {
+    let all: Vec<usize> = (0..rows.first().map_or(0, Vec::len)).collect();
+    report::table(rows, &all) + "\n"
+}
+
+/// Seconds since 1970 as a date in UTC. Days are counted from 1 March of year 0, which puts leap
+/// days at the end of a year.
+fn time(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400 + 719_468, seconds % 86_400);
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let date = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!("{year:04}-{month:02}-{date:02} {hour:02}:{minute:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_become_dates() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00Z"),
+            (951_782_400, "2000-02-29 00:00Z"),
+            (1_764_439_287, "2025-11-29 18:01Z"),
+            (4_107_542_399, "2100-02-28 23:59Z"),
+            (4_107_542_400, "2100-03-01 00:00Z"),
+        ] {
+            assert_eq!(time(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! Chunks of which something is known: the base's words, or sibling tensors'.
+//!
+//! ```text
+//! DELTA payload    predictor (1 byte), its scalars, mode (1 byte), what the mode says
+//!                  mode 0  nothing: the words are the prediction
+//!                  mode 1  sparse: the words that differ        (`sparse`)
+//!                  mode 2  dense: a residual for every word     (`residual`)
+//! XOR payload      a GROUP payload of the words XOR the base's
+//! MOMENT payload   see `moment`
+//! ```
+//!
+//! What a chunk is predicted from are its references, in the order in which the predictor names
+//! them. Residuals are differences of order-preserving integers (`transform::delta`). Whether a
+//! predictor pays is estimated from a sample at fixed places; a chunk that comes out no smaller
+//! than it is alone is coded alone.
+
+mod classes;
+mod cluster;
+mod estimate;
+mod moment;
+mod predictor;
+mod residual;
+mod sparse;
+
+pub use predictor::Predictor;
+
+use super::{ChunkSpec, Method, Scratch, form, integer, swap_words};
+use crate::{
+    Error, Result,
+    dtype::Fields,
+    simd::Level,
+    transform::{changes, delta},
+};
+
+const EQUAL: u8 = 0;
+const SPARSE: u8 = 1;
+const DENSE: u8 = 2;
+/// Below one changed word in this many, changes are listed.
+const SPARSE_ONE_IN: u64 = 40;
+
+/// A way to predict a chunk: a predictor, and which of the known byte strings it takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Offer {
+    /// How.
+    pub predictor: Predictor,
+    /// Indices into the known byte strings, as many as the predictor needs.
+    pub inputs: Vec<u8>,
+}
+
+/// How a chunk came to be coded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coded {
+    /// Form of the payload.
+    pub form: u8,
+    /// Indices of the known byte strings that decoding needs, in order.
+    pub inputs: Vec<u8>,
+}
+
+/// Buffers for predicted chunks.
+#[derive(Default)]
+pub struct KnownScratch {
+    words: Vec<u8>,
+    inputs: Vec<Vec<u8>>,
+    predicted: Vec<u8>,
+    contexts: Vec<u8>,
+    masks: Vec<u64>,
+    residual: residual::Buffers,
+    estimate: estimate::Buffers,
+}
+
+/// As [`super::encode`], with byte strings that the decoder will know too.
+///
+/// # Errors
+/// As for [`super::encode`].
+#[allow(clippy::too_many_arguments, reason = "as encode, and what is known")]
+pub fn encode(
+    level: Level,
+    method: Method,
+    spec: &ChunkSpec,
+    bytes: &[u8],
+    known: &[&[u8]],
+    offers: &[Offer],
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Result<Coded> {
+    let alone = |scratch: &mut Scratch, out: &mut Vec<u8>| {
+        let form = super::encode(level, method, spec, bytes, scratch, out)?;
+        Ok(Coded { form, inputs: Vec::new() })
+    };
+    let word = word_len(spec);
+    let fits = |o: &&Offer| o.predictor.fits(spec, bytes.len(), known, &o.inputs);
+    let offers: Vec<&Offer> = offers.iter().filter(|o| o.predictor.serves(method)).filter(fits).collect();
+    if offers.is_empty() || super::is_constant(bytes, word) {
+        return alone(scratch, out);
+    }
+    let mut buffers = std::mem::take(&mut scratch.known);
+    let start = out.len();
+    let done = encode_offered(level, method, spec, bytes, known, &offers, &mut buffers, scratch, out);
+    scratch.known = buffers;
+    let (coded, sure) = match done? {
+        Some(done) => done,
+        None => return alone(scratch, out),
+    };
+    if sure {
+        return Ok(coded);
+    }
+    let len = out.len() - start;
+    let solo = alone(scratch, out)?;
+    if out.len() - start - len <= len {
+        out.drain(start..start + len);
+        return Ok(solo);
+    }
+    out.truncate(start + len);
+    Ok(coded)
+}
+
+/// Bytes of the words that residuals are formed of.
+fn word_len(spec: &ChunkSpec) -> usize {
+    match spec.dtype.fields() {
+        Fields::Opaque | Fields::Quantised { .. } => 1,
+        Fields::Float { bits, .. } | Fields::Integer { bits } => usize::from(bits / 8),
+    }
+}
+
+/// Codes a chunk by the best offer, and says whether it is certainly smaller than alone.
+#[allow(clippy::too_many_arguments, reason = "one caller")]
+fn encode_offered(
+    level: Level,
+    method: Method,
+    spec: &ChunkSpec,
+    bytes: &[u8],
+    known: &[&[u8]],
+    offers: &[&Offer],
+    buffers: &mut KnownScratch,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Result<Option<(Coded, bool)>> {
+    let word = word_len(spec);
+    let KnownScratch { words: swapped, inputs: swapped_inputs, .. } = buffers;
+    let (mut swapped, mut swapped_inputs) =
+        (std::mem::take(swapped), std::mem::take(swapped_inputs));
+    let swap = spec.big_endian && word > 1;
+    let words = little_endian(swap, word, bytes, &mut swapped);
+    swapped_inputs.resize_with(known.len(), Vec::new);
+    // Known byte strings have the endianness of the chunk, but may have another word length.
+    let known: Vec<&[u8]> = known
+        .iter()
+        .zip(&mut swapped_inputs)
+        .map(|(k, buffer)| little_endian(swap, k.len() * word / bytes.len().max(1), k, buffer))
+        .collect();
+    if method == Method::Xor {
+        let coded = encode_xor(level, word, words, known[usize::from(offers[0].inputs[0])], buffers, scratch, out)?;
+        return Ok(Some((Coded { form: coded, inputs: offers[0].inputs.clone() }, false)));
+    }
+    let chosen = estimate::best(level, method, spec, words, &known, offers, &mut buffers.estimate, &mut scratch.planes);
+    let Some((offer, promised, solo)) = chosen else { return Ok(None) };
+    let inputs: Vec<&[u8]> = offer.inputs.iter().map(|&i| known[usize::from(i)]).collect();
+    let start = out.len();
+    let form = match &offer.predictor {
+        Predictor::Moment => {
+            let done = moment::encode(level, spec, words, inputs[0], &mut buffers.residual, &mut scratch.planes, out);
+            if done.is_none() {
+                out.truncate(start);
+                return Ok(None);
+            }
+            form::MOMENT
+        }
+        predictor => {
+            predictor.write(out);
+            encode_residual(level, spec, words, predictor, &inputs, buffers, out);
+            form::DELTA
+        }
+    };
+    let bits = 8 * (out.len() - start) as u64;
+    let sure = bits.max(promised) < solo / 10 * 9;
+    buffers.words = swapped;
+    buffers.inputs = swapped_inputs;
+    Ok(Some((Coded { form, inputs: offer.inputs.clone() }, sure)))
+}
+
+fn little_endian<'a>(swap: bool, word: usize, bytes: &'a [u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
+    if !swap || word < 2 {
+        return bytes;
+    }
+    buffer.clear();
+    buffer.extend_from_slice(bytes);
+    swap_words(buffer, word);
+    buffer
+}
+
+/// Appends mode and residuals.
+fn encode_residual(
+    level: Level,
+    spec: &ChunkSpec,
+    words: &[u8],
+    predictor: &Predictor,
+    inputs: &[&[u8]],
+    buffers: &mut KnownScratch,
+    out: &mut Vec<u8>,
+) {
+    let word = word_len(spec);
+    let n = words.len() / word;
+    let KnownScratch { predicted, contexts, masks, residual, .. } = buffers;
+    let predicted = predictor.predict(level, spec, inputs, words.len(), predicted, contexts);
+    masks.clear();
+    masks.resize(n.div_ceil(64), 0);
+    let changed = changes::changes(level, word, words, predicted, masks);
+    if changed == 0 {
+        return out.push(EQUAL);
+    }
+    if changed * SPARSE_ONE_IN < n as u64 {
+        out.push(SPARSE);
+        return sparse::encode(level, word, words, predicted, masks, changed, residual, out);
+    }
+    out.push(DENSE);
+    predictor.contexts(level, spec, inputs, predicted, contexts);
+    residual::encode(level, word, words, predicted, contexts, residual, out);
+}
+
+fn encode_xor(
+    level: Level,
+    word: usize,
+    words: &[u8],
+    base: &[u8],
+    buffers: &mut KnownScratch,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Result<u8> {
+    buffers.predicted.resize(words.len(), 0);
+    delta::xor(level, words, base, &mut buffers.predicted);
+    integer::encode(level, Method::Rans, word, &buffers.predicted, &mut scratch.planes, out)?;
+    Ok(form::XOR)
+}
+
+/// As [`super::decode`], for a chunk whose references are `known`, in order.
+///
+/// # Errors
+/// As for [`super::decode`].
+pub fn decode(
+    level: Level,
+    spec: &ChunkSpec,
+    form: u8,
+    payload: &[u8],
+    known: &[&[u8]],
+    scratch: &mut Scratch,
+    out: &mut [u8],
+) -> Result<()> {
+    if !matches!(form, form::DELTA | form::XOR | form::MOMENT) {
+        if !known.is_empty() {
+            return Err(damaged());
+        }
+        return super::decode(level, spec, form, payload, scratch, out);
+    }
+    let mut buffers = std::mem::take(&mut scratch.known);
+    let done = decode_known(level, spec, form, payload, known, &mut buffers, scratch, out);
+    scratch.known = buffers;
+    done.ok_or_else(damaged)?;
+    let word = word_len(spec);
+    if spec.big_endian && word > 1 {
+        swap_words(out, word);
+    }
+    Ok(())
+}
+
+fn damaged() -> Error {
+    Error::Corrupt("the coded data is damaged".into())
+}
+
+#[allow(clippy::too_many_arguments, reason = "one caller")]
+fn decode_known(
+    level: Level,
+    spec: &ChunkSpec,
+    form: u8,
+    mut payload: &[u8],
+    known: &[&[u8]],
+    buffers: &mut KnownScratch,
+    scratch: &mut Scratch,
+    out: &mut [u8],
+) -> Option<()> {
+    let word = word_len(spec);
+    let swap = spec.big_endian && word > 1;
+    let mut swapped = std::mem::take(&mut buffers.inputs);
+    swapped.resize_with(known.len(), Vec::new);
+    let inputs: Vec<&[u8]> = known
+        .iter()
+        .zip(&mut swapped)
+        .map(|(k, buffer)| little_endian(swap, k.len() * word / out.len().max(1), k, buffer))
+        .collect();
+    let done = match form {
+        form::XOR => {
+            let [base] = inputs[..] else { return None };
+            if base.len() != out.len() {
+                return None;
+            }
+            integer::decode(level, word, payload, &mut scratch.planes, out)?;
+            for (o, b) in out.iter_mut().zip(base) {
+                *o ^= b;
+            }
+            Some(())
+        }
+        form::MOMENT => {
+            let [v] = inputs[..] else { return None };
+            if !Predictor::Moment.fits_inputs(spec, out.len(), &inputs) {
+                return None;
+            }
+            moment::decode(level, spec, payload, v, &mut buffers.residual, &mut scratch.planes, out)
+        }
+        _ => {
+            let predictor = Predictor::read(&mut payload)?;
+            if !predictor.fits_inputs(spec, out.len(), &inputs) {
+                return None;
+            }
+            decode_residual(level, spec, payload, &predictor, &inputs, buffers, out)
+        }
+    };
+    buffers.inputs = swapped;
+    done
+}
+
+fn decode_residual(
+    level: Level,
+    spec: &ChunkSpec,
+    payload: &[u8],
+    predictor: &Predictor,
+    inputs: &[&[u8]],
+    buffers: &mut KnownScratch,
+    out: &mut [u8],
+) -> Option<()> {
+    let word = word_len(spec);
+    let (&mode, payload) = payload.split_first()?;
+    let KnownScratch { predicted, contexts, residual, .. } = buffers;
+    let predicted = predictor.predict(level, spec, inputs, out.len(), predicted, contexts);
+    if mode == DENSE {
+        predictor.contexts(level, spec, inputs, predicted, contexts);
+        return residual::decode(level, word, payload, predicted, contexts, residual, out);
+    }
+    out.copy_from_slice(predicted);
+    match mode {
+        EQUAL => payload.is_empty().then_some(()),
+        SPARSE => sparse::decode(level, word, payload, residual, out),
+        _ => None,
+    }
+}
+
+/// The predictor, for people.
+pub fn describe(mut payload: &[u8]) -> &'static str {
+    match Predictor::read(&mut payload) {
+        Some(Predictor::Base | Predictor::Signed) => match payload.first() {
+            Some(&EQUAL) => "unchanged",
+            Some(&SPARSE) => "diff, sparse",
+            _ => "diff",
+        },
+        Some(Predictor::Narrow) => "cast",
+        Some(Predictor::Widen(_)) => "widen",
+        Some(Predictor::Second(_) | Predictor::Weights(_)) => "adam",
+        Some(Predictor::Moment) | None => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Few tables for many contexts: neighbouring contexts share one where that costs little.
+//!
+//! Contexts are bytes in an order in which neighbours are alike: exponents, mostly. Clusters are
+//! ranges of them, so the byte at which each one but the first starts says it all. Starting from
+//! one cluster a context, the pair of neighbours whose union costs least is merged until at most
+//! sixteen are left and every further merge would cost more than the table it saves.
+
+use crate::bits::log2_q16;
+
+/// Most clusters: tables of a chunk.
+pub const MOST: usize = 16;
+/// Estimated bits of a table, beside those of each symbol in it.
+const TABLE_BITS: u64 = 24;
+const SYMBOL_BITS: u64 = 5;
+
+/// Counts of symbols by context.
+#[derive(Default)]
+pub struct Joint {
+    counts: Vec<[u32; 256]>,
+}
+
+impl Joint {
+    /// Counts every symbol under its context.
+    pub fn count(&mut self, contexts: &[u8], symbols: &[u8]) {
+        self.counts.clear();
+        self.counts.resize(256, [0; 256]);
+        let Some(counts) = self.counts.first_chunk_mut::<256>() else { return };
+        for (&context, &symbol) in contexts.iter().zip(symbols) {
+            counts[usize::from(context)][usize::from(symbol)] += 1;
+        }
+    }
+}
+
+/// Ranges of contexts, each with the counts of its symbols.
+pub struct Clusters {
+    /// First context of every cluster but the first.
+    pub starts: Vec<u8>,
+    /// Counts of each cluster's symbols.
+    pub counts: Vec<[u32; 256]>,
+    /// Estimated bits of all symbols.
+    pub bits: u64,
+    /// Estimated bits of the tables.
+    pub table_bits: u64,
+}
+
+impl Clusters {
+    /// The cluster of every context.
+    pub fn map(starts: &[u8]) -> [u8; 256] {
+        let mut map = [0; 256];
+        for &start in starts {
+            for m in &mut map[usize::from(start)..] {
+                *m += 1;
+            }
+        }
+        map
+    }
+
+    /// Clusters the contexts of a joint count.
+    pub fn of(joint: &Joint) -> Clusters {
+        let mut parts: Vec<Part> = Vec::new();
+        let total: u64 = joint.counts.iter().flatten().map(|&c| u64::from(c)).sum();
+        // What has less than a thousandth joins its neighbour outright.
+        let few = (total / 1000).max(64);
+        for (context, counts) in joint.counts.iter().enumerate() {
+            let n: u64 = counts.iter().map(|&c| u64::from(c)).sum();
+            if n == 0 {
+                continue;
+            }
+            match parts.last_mut() {
+                Some(last) if last.n < few => last.join(counts, n),
+                Some(last) if n < few && last.n < 4 * few => last.join(counts, n),
+                _ => parts.push(Part { start: context as u8, counts: *counts, n, bits: 0 }),
+            }
+        }
+        for p in &mut parts {
+            p.bits = bits(&p.counts, p.n) + table_bits(&p.counts);
+        }
+        let mut gains: Vec<Gain> = parts.windows(2).map(|w| Gain::of(&w[0], &w[1])).collect();
+        while let Some((i, best)) = gains.iter().enumerate().max_by_key(|(i, g)| (g.saved, usize::MAX - i)) {
+            if parts.len() <= MOST && best.saved < 0 {
+                break;
+            }
+            let merged = best.bits;
+            let right = parts.remove(i + 1);
+            parts[i].join(&right.counts, right.n);
+            parts[i].bits = merged;
+            gains.remove(i);
+            if i < gains.len() {
+                gains[i] = Gain::of(&parts[i], &parts[i + 1]);
+            }
+            if i > 0 {
+                gains[i - 1] = Gain::of(&parts[i - 1], &parts[i]);
+            }
+        }
+        Clusters {
+            starts: parts.iter().skip(1).map(|p| p.start).collect(),
+            bits: parts.iter().map(|p| bits(&p.counts, p.n)).sum(),
+            table_bits: parts.iter().map(|p| table_bits(&p.counts)).sum(),
+            counts: parts.into_iter().map(|p| p.counts).collect(),
+        }
+    }
+}
+
+struct Part {
+    start: u8,
+    counts: [u32; 256],
+    n: u64,
+    bits: u64,
+}
+
+impl Part {
+    fn join(&mut self, counts: &[u32; 256], n: u64) {
+        for (a, b) in self.counts.iter_mut().zip(counts) {
+            *a += b;
+        }
+        self.n += n;
+    }
+}
+
+struct Gain {
+    saved: i64,
+    bits: u64,
+}
+
+impl Gain {
+    fn of(a: &Part, b: &Part) -> Gain {
+        let mut counts = a.counts;
+        for (a, b) in counts.iter_mut().zip(&b.counts) {
+            *a += b;
+        }
+        let bits = bits(&counts, a.n + b.n) + table_bits(&counts);
+        Gain { saved: (a.bits + b.bits) as i64 - bits as i64, bits }
+    }
+}
+
+/// Bits of symbols with these counts, `n` in all.
+fn bits(counts: &[u32; 256], n: u64) -> u64 {
+    let total = u64::from(log2_q16(u32::try_from(n).unwrap_or(u32::MAX)));
+    let one = |c: u32| u64::from(c) * total.saturating_sub(u64::from(log2_q16(c)));
+    counts.iter().filter(|&&c| c > 0).map(|&c| one(c)).sum::<u64>() >> 16
+}
+
+/// Bits of a table for these counts.
+fn table_bits(counts: &[u32; 256]) -> u64 {
+    TABLE_BITS + SYMBOL_BITS * counts.iter().filter(|&&c| c > 0).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alike_contexts_share_a_table_and_others_do_not() {
+        let mut joint = Joint::default();
+        let contexts: Vec<u8> = (0..40_000u32).map(|i| (i % 40) as u8 + 100).collect();
+        let symbols = contexts.iter().zip(0u32..).map(|(&c, i)| {
+            if c < 120 { i / 40 % 2 } else { 10 + i / 40 % 64 }
+        });
+        joint.count(&contexts, &symbols.map(|s| s as u8).collect::<Vec<_>>());
+        let clusters = Clusters::of(&joint);
+        assert_eq!(clusters.starts, [120]);
+        let map = Clusters::map(&clusters.starts);
+        assert_eq!((map[0], map[119], map[120], map[255]), (0, 0, 1, 1));
+        assert_eq!(clusters.counts[0].iter().sum::<u32>(), 20_000);
+    }
+
+    #[test]
+    fn there_are_never_more_than_sixteen() {
+        let mut joint = Joint::default();
+        let all: Vec<u8> = (0..256 * 1000u32).map(|i| i as u8).collect();
+        joint.count(&all, &all);
+        assert_eq!(Clusters::of(&joint).counts.len(), MOST);
+        joint.count(&[], &[]);
+        assert!(Clusters::of(&joint).counts.is_empty());
+    }
+}

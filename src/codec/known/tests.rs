@@ -1,0 +1,200 @@
+use super::*;
+use crate::{
+    dtype::Dtype,
+    predict::{
+        adam::{Second, Weights},
+        cast::Narrow,
+    },
+};
+use proptest::prelude::*;
+
+fn spec(dtype: Dtype, big_endian: bool) -> ChunkSpec {
+    ChunkSpec { dtype, big_endian, row_words: 0 }
+}
+
+fn offer(predictor: Predictor, inputs: &[u8]) -> Offer {
+    Offer { predictor, inputs: inputs.to_vec() }
+}
+
+fn noise(seed: u32) -> impl FnMut() -> u32 {
+    let mut x = seed | 1;
+    move || {
+        x ^= x << 13;
+        x ^= x >> 17;
+        x ^= x << 5;
+        x
+    }
+}
+
+/// Words like weights, and what they become when a share of them moves a little.
+fn pair(word: usize, n: usize, changed_in_1000: u32, reach: u32) -> (Vec<u8>, Vec<u8>) {
+    let mut next = noise(n as u32 + 7);
+    let mut base = Vec::new();
+    let mut new = Vec::new();
+    for _ in 0..n {
+        let x = ((next() % 2000) as f32 - 1000.0) * 1e-4;
+        let b = u64::from(x.to_bits()) << 32 | u64::from(next());
+        let mut b = b.to_be_bytes()[..word].to_vec();
+        b.reverse();
+        base.extend_from_slice(&b);
+        if next() % 1000 < changed_in_1000 {
+            let by = next() % reach;
+            let low = b[0];
+            b[0] = low.wrapping_add(by as u8);
+        }
+        new.extend_from_slice(&b);
+    }
+    (base, new)
+}
+
+fn round_trip(spec: &ChunkSpec, method: Method, bytes: &[u8], known: &[&[u8]], offers: &[Offer]) -> (u8, usize) {
+    let mut payloads = Vec::new();
+    let mut used = None;
+    for level in Level::available() {
+        let (mut scratch, mut out) = (Scratch::default(), vec![]);
+        let coded = encode(level, method, spec, bytes, known, offers, &mut scratch, &mut out).unwrap();
+        assert!(out.len() <= bytes.len());
+        let inputs: Vec<&[u8]> = coded.inputs.iter().map(|&i| known[usize::from(i)]).collect();
+        let mut back = vec![0xa5; bytes.len()];
+        decode(level, spec, coded.form, &out, &inputs, &mut scratch, &mut back)
+            .unwrap_or_else(|e| panic!("{level:?} {spec:?} {method} {coded:?} {}: {e}", bytes.len()));
+        assert!(back == bytes, "{level:?} {spec:?} {coded:?}");
+        for i in 0..out.len().min(40) {
+            let mut bad = out.clone();
+            bad[i * out.len() / out.len().min(40)] ^= 1 << (i % 8);
+            let _ = decode(level, spec, coded.form, &bad, &inputs, &mut scratch, &mut back);
+            let cut = &out[..i * out.len() / out.len().min(40)];
+            let _ = decode(level, spec, coded.form, cut, &inputs, &mut scratch, &mut back);
+        }
+        payloads.push(out);
+        used = Some(coded.form);
+    }
+    assert!(payloads.windows(2).all(|w| w[0] == w[1]), "levels differ");
+    (used.unwrap(), payloads[0].len())
+}
+
+#[test]
+fn every_type_and_endianness_round_trips_from_a_base() {
+    for dtype in Dtype::ALL {
+        for big_endian in [false, true] {
+            let spec = spec(dtype, big_endian);
+            let word = dtype.word_len();
+            for n in [1, 2, 63, 64, 65, 1000] {
+                for (changed, reach) in [(0, 1), (5, 3), (400, 200)] {
+                    let (base, new) = pair(word.min(8), n, changed, reach);
+                    let (base, new) = (base.repeat(word.div_ceil(8)), new.repeat(word.div_ceil(8)));
+                    let len = base.len() / word * word;
+                    let (base, new) = (&base[..len], &new[..len]);
+                    for method in [Method::Auto, Method::Xor, Method::Diff, Method::Max] {
+                        round_trip(&spec, method, new, &[base], &[offer(Predictor::Base, &[0])]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn few_changes_cost_about_their_entropy() {
+    let n = 256 << 10;
+    let mut next = noise(99);
+    let base: Vec<u8> = (0..n).flat_map(|_| (0x3c00 + (next() % 0x200) as u16).to_le_bytes()).collect();
+    let mut new = base.clone();
+    let mut changed = 0u32;
+    for word in new.as_chunks_mut::<2>().0 {
+        if next() % 200 == 0 {
+            let x = u16::from_le_bytes(*word);
+            *word = (if next() % 2 == 0 { x + 1 } else { x - 1 }).to_le_bytes();
+            changed += 1;
+        }
+    }
+    let spec = spec(Dtype::BF16, false);
+    let (form, len) = round_trip(&spec, Method::Auto, &new, &[&base], &[offer(Predictor::Base, &[0])]);
+    assert_eq!(form, form::DELTA);
+    assert!(8 * len < (changed * 11) as usize, "{len} bytes for {changed} changes");
+    let (_, len) = round_trip(&spec, Method::Auto, &base, &[&base], &[offer(Predictor::Base, &[0])]);
+    assert_eq!(len, 2);
+}
+
+#[test]
+fn a_useless_base_costs_nothing() {
+    let (base, _) = pair(4, 5000, 0, 1);
+    let mut next = noise(5);
+    let new: Vec<u8> = (0..5000).flat_map(|_| (0x3f00_0000 | next() >> 8).to_le_bytes()).collect();
+    let spec = spec(Dtype::F32, false);
+    let (_, with) = round_trip(&spec, Method::Auto, &new, &[&base], &[offer(Predictor::Base, &[0])]);
+    let mut alone = Vec::new();
+    crate::codec::encode(Level::best(), Method::Auto, &spec, &new, &mut Scratch::default(), &mut alone).unwrap();
+    assert!(with <= alone.len());
+}
+
+#[test]
+fn every_predictor_round_trips_and_says_what_it_is() {
+    let n = 20_000;
+    let (wide, _) = pair(4, n, 0, 1);
+    let mut narrow = vec![0; 2 * n];
+    crate::predict::cast::round(Level::best(), Narrow::Bf16, &wide, &mut narrow);
+    narrow[100] ^= 1;
+    let bf16 = spec(Dtype::BF16, false);
+    let f32 = spec(Dtype::F32, false);
+    let cast = [offer(Predictor::Narrow, &[0])];
+    let (form, len) = round_trip(&bf16, Method::Auto, &narrow, &[&wide], &cast);
+    assert!(form == form::DELTA && len < 60);
+    let widen = [offer(Predictor::Widen(Narrow::Bf16), &[0])];
+    let (form, len) = round_trip(&f32, Method::Auto, &wide, &[&narrow], &widen);
+    assert!(form == form::DELTA && len < 45_000, "{form} {len}");
+    let (v, v1) = pair(4, n, 500, 3);
+    let v: Vec<u8> = v.as_chunks().0.iter().flat_map(|w: &[u8; 4]| (f32::from_le_bytes(*w).powi(2)).to_le_bytes()).collect();
+    let moment = [offer(Predictor::Moment, &[0])];
+    let (form, _) = round_trip(&f32, Method::Auto, &wide, &[&v], &moment);
+    assert_eq!(form, form::MOMENT);
+    let second = offer(Predictor::Second(Second::new(0, 0.9, 0.99)), &[0, 1, 2]);
+    round_trip(&f32, Method::Auto, &v1, &[&v, &wide, &wide], &[second]);
+    let s = Weights { order: 0, decay: 1.0, step: 0.0, bias: 1.0, eps: 1e-8 };
+    let weights = offer(Predictor::Weights(s), &[0, 1, 2]);
+    let (form, len) = round_trip(&f32, Method::Auto, &wide, &[&wide, &wide, &v], &[weights]);
+    assert!(form == form::DELTA && len < 30);
+    let signed = offer(Predictor::Signed, &[0, 1]);
+    let (base, new) = pair(2, n, 500, 5);
+    let (form, _) = round_trip(&bf16, Method::Auto, &new, &[&base, &wide], &[signed]);
+    assert_eq!(form, form::DELTA);
+}
+
+#[test]
+fn inputs_of_other_lengths_are_refused() {
+    let (base, new) = pair(2, 1000, 10, 3);
+    let spec = spec(Dtype::BF16, false);
+    let (mut scratch, mut out) = (Scratch::default(), Vec::new());
+    let offers = [offer(Predictor::Base, &[0])];
+    let coded = encode(Level::best(), Method::Auto, &spec, &new, &[&base], &offers, &mut scratch, &mut out).unwrap();
+    let mut back = vec![0; new.len()];
+    for bad in [&[][..], &[&base[2..]], &[&base, &base]] {
+        let done = decode(Level::best(), &spec, coded.form, &out, bad, &mut scratch, &mut back);
+        assert!(matches!(done, Err(Error::Corrupt(_))));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn random_pairs_round_trip(
+        bytes in prop::collection::vec(any::<u8>(), 0..3000),
+        changes in prop::collection::vec((any::<u16>(), any::<u8>()), 0..200),
+        dtype in prop::sample::select(vec![Dtype::U8, Dtype::BF16, Dtype::F16, Dtype::F32, Dtype::F64, Dtype::I32]),
+        big_endian: bool,
+    ) {
+        let len = bytes.len() / dtype.word_len() * dtype.word_len();
+        let base = &bytes[..len];
+        let mut new = base.to_vec();
+        for (at, by) in changes {
+            if let Some(b) = new.get_mut(usize::from(at)) {
+                *b = b.wrapping_add(by);
+            }
+        }
+        for method in [Method::Auto, Method::Diff] {
+            if len > 0 {
+                round_trip(&spec(dtype, big_endian), method, &new, &[base], &[offer(Predictor::Base, &[0])]);
+            }
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Saving in the background, beside training.
+//!
+//! One thread takes snapshots from a bounded queue and saves them in order. `save` hands one over
+//! and returns; it blocks only while the queue is full, and that time is reported as stall. So
+//! memory is bounded by the queue and the snapshot being written, and a trainer that outruns the
+//! disk is slowed down instead of filling memory.
+
+use super::{
+    SaveOptions, Saved, Snapshot, Store,
+    ticket::{Slot, Ticket, same},
+};
+use crate::{Error, Result, pipeline::Cancel};
+use std::{
+    collections::VecDeque,
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::PathBuf,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+/// Choices for a [`Checkpointer`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct CheckpointerOptions {
+    /// How many snapshots may wait while another one is written. Default 1: together with the
+    /// one being written, two are in memory at most.
+    pub queue: usize,
+    /// Most bytes of snapshots, waiting and being written. One snapshot is always accepted when
+    /// none is there. Default: no bound of its own.
+    pub max_bytes: u64,
+    /// How every step is saved.
+    pub save: SaveOptions,
+}
+
+impl Default for CheckpointerOptions {
+    fn default() -> Self {
+        CheckpointerOptions { queue: 1, max_bytes: u64::MAX, save: SaveOptions::default() }
+    }
+}
+
+impl CheckpointerOptions {
+    /// Sets [`CheckpointerOptions::queue`].
+    #[must_use]
+    pub fn with_queue(mut self, queue: usize) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// Sets [`CheckpointerOptions::max_bytes`].
+    #[must_use]
+    pub fn with_max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Sets [`CheckpointerOptions::save`].
+    #[must_use]
+    pub fn with_save(mut self, save: SaveOptions) -> Self {
+        self.save = save;
+        self
+    }
+}
+
+/// What a checkpointer did so far.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Report {
+    /// Checkpoints on disk.
+    pub saved: u64,
+    /// Checkpoints that failed.
+    pub failed: u64,
+    /// Bytes of the checkpoints on disk before compression.
+    pub input_bytes: u64,
+    /// Bytes that they take.
+    pub archive_bytes: u64,
+    /// How long `save` blocked, in all.
+    pub stalled: Duration,
+    /// How long the background thread worked.
+    pub busy: Duration,
+}
+
+impl Report {
+    /// Uncompressed bytes that the background thread dealt with in a second of work.
+    pub fn bytes_per_second(&self) -> f64 {
+        self.input_bytes as f64 / self.busy.as_secs_f64().max(1e-9)
+    }
+}
+
+/// Saves snapshots into a store while training goes on.
+///
+/// ```
+/// use lmc_gpu::{dtype::Dtype, store::*};
+/// let dir = tempfile::tempdir()?;
+/// let store = Store::init(dir.path(), Policy::default())?;
+/// let checkpointer = Checkpointer::new(store, CheckpointerOptions::default())?;
+/// let weights = Bytes::from_words(vec![0.5f32; 1024]);
+/// let tensors = vec![Tensor::new("w", Dtype::F32, &[1024], weights)?];
+/// let ticket = checkpointer.save(10, Snapshot::new().with_tensors("model.safetensors", tensors))?;
+/// // … training goes on …
+/// assert_eq!(ticket.wait()?.record.step, 10);
+/// let again = checkpointer.restore(10)?;
+/// assert_eq!(again.tensor("model.safetensors", "w").unwrap().shape, [1024]);
+/// println!("stalled for {:?}", checkpointer.finish()?.stalled);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Dropping it waits for what was handed over; [`Checkpointer::abandon`] does not.
+pub struct Checkpointer {
+    store: Store,
+    options: CheckpointerOptions,
+    shared: Arc<Shared>,
+    cancel: Arc<Cancel>,
+    worker: Option<JoinHandle<()>>,
+}
+
+enum What {
+    Snapshot(Snapshot),
+    Path(PathBuf),
+}
+
+struct Job {
+    step: u64,
+    what: What,
+    bytes: u64,
+    slot: Arc<Slot>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Job>,
+    /// Bytes of snapshots in the queue and in the worker's hands.
+    held: u64,
+    working: bool,
+    closed: bool,
+    /// The first error that no `save` has returned yet.
+    failure: Option<Error>,
+    report: Report,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Checkpointer {
+    /// Starts the background thread. How many threads code a checkpoint is an option of the
+    /// store.
+    ///
+    /// # Errors
+    /// `Io` where no thread can be started.
+    pub fn new(store: Store, options: CheckpointerOptions) -> Result<Checkpointer> {
+        let shared = Arc::new(Shared::default());
+        let cancel = Arc::new(Cancel::new());
+        let own = store.options.clone().with_cancel(cancel.clone());
+        let store = store.with_options(own);
+        let (for_worker, of_worker) = (store.clone(), shared.clone());
+        let save = options.save.clone();
+        let worker = std::thread::Builder::new()
+            .name("lmc-checkpointer".into())
+            .spawn(move || work(&for_worker, &save, &of_worker))
+            .map_err(|source| Error::Io { context: "cannot start a thread".into(), source })?;
+        Ok(Checkpointer { store, options, shared, cancel, worker: Some(worker) })
+    }
+
+    /// Hands a snapshot over. Its tensors must not change any more, which their types see to.
+    ///
+    /// # Errors
+    /// The first error of an earlier save that no call returned yet; this snapshot is then not
+    /// saved, and the next call starts afresh.
+    pub fn save(&self, step: u64, snapshot: Snapshot) -> Result<Ticket> {
+        let bytes = snapshot.len();
+        self.hand_over(step, What::Snapshot(snapshot), bytes)
+    }
+
+    /// Hands over a file or directory, which must not change until the ticket is done.
+    ///
+    /// # Errors
+    /// As for [`Checkpointer::save`].
+    pub fn save_path(&self, step: u64, path: impl Into<PathBuf>) -> Result<Ticket> {
+        self.hand_over(step, What::Path(path.into()), 0)
+    }
+
+    fn hand_over(&self, step: u64, what: What, bytes: u64) -> Result<Ticket> {
+        let started = Instant::now();
+        let mut state = self.shared.lock();
+        loop {
+            if let Some(e) = state.failure.take() {
+                return Err(e.at("an earlier checkpoint failed"));
+            }
+            let idle = state.queue.is_empty() && !state.working;
+            let room = state.queue.len() < self.options.queue.max(1);
+            let fits = state.held.saturating_add(bytes) <= self.options.max_bytes;
+            if idle || room && fits {
+                break;
+            }
+            state = self.shared.wait(state);
+        }
+        let stalled = started.elapsed();
+        let slot = Arc::new(Slot::default());
+        state.held = state.held.saturating_add(bytes);
+        state.report.stalled += stalled;
+        state.queue.push_back(Job { step, what, bytes, slot: slot.clone() });
+        drop(state);
+        self.shared.changed.notify_all();
+        Ok(Ticket::new(step, stalled, slot))
+    }
+
+    /// Reads a step back into memory. Steps that are still being saved are not there yet.
+    ///
+    /// # Errors
+    /// As for [`Store::open_step`], and what decoding reports.
+    pub fn restore(&self, step: u64) -> Result<Snapshot> {
+        self.store.snapshot(step)
+    }
+
+    /// What it did so far.
+    pub fn report(&self) -> Report {
+        self.shared.lock().report
+    }
+
+    /// Waits until everything handed over is on disk or failed.
+    ///
+    /// # Errors
+    /// The first error that no call returned yet.
+    pub fn flush(&self) -> Result<()> {
+        let mut state = self.shared.lock();
+        while state.working || !state.queue.is_empty() {
+            state = self.shared.wait(state);
+        }
+        state.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// Waits for everything handed over and stops.
+    ///
+    /// # Errors
+    /// As for [`Checkpointer::flush`].
+    pub fn finish(mut self) -> Result<Report> {
+        let flushed = self.flush();
+        self.stop();
+        flushed.map(|()| self.report())
+    }
+
+    /// Stops as soon as possible: the checkpoint being written and those waiting are given up,
+    /// and leave nothing behind.
+    pub fn abandon(mut self) {
+        self.cancel.cancel();
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.changed.notify_all();
+        if let Some(worker) = self.worker.take() {
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The background thread: until the queue is empty and closed.
+fn work(store: &Store, options: &SaveOptions, shared: &Shared) {
+    loop {
+        let mut state = shared.lock();
+        let job = loop {
+            if let Some(job) = state.queue.pop_front() {
+                break job;
+            }
+            if state.closed {
+                return;
+            }
+            state = shared.wait(state);
+        };
+        state.working = true;
+        drop(state);
+        shared.changed.notify_all();
+        let started = Instant::now();
+        let Job { step, what, bytes, slot } = job;
+        let result = catch_unwind(AssertUnwindSafe(|| save(store, options, step, what)));
+        let result = result.unwrap_or_else(|_| {
+            Err(Error::Io {
+                context: "internal error while saving".into(),
+                source: io::Error::other("panic"),
+            })
+        });
+        let mut state = shared.lock();
+        state.working = false;
+        state.held = state.held.saturating_sub(bytes);
+        state.report.busy += started.elapsed();
+        match &result {
+            Ok(saved) => {
+                state.report.saved += 1;
+                state.report.input_bytes += saved.record.input_bytes;
+                state.report.archive_bytes += saved.record.archive_bytes;
+            }
+            Err(e) => {
+                state.report.failed += 1;
+                state.failure.get_or_insert_with(|| same(e).at(format_args!("step {step}")));
+            }
+        }
+        drop(state);
+        slot.fill(result);
+        shared.changed.notify_all();
+    }
+}
+
+fn save(store: &Store, options: &SaveOptions, step: u64, what: What) -> Result<Saved> {
+    if store.options.cancel.is_cancelled() {
+        let source = io::ErrorKind::Interrupted.into();
+        return Err(Error::Io { context: "abandoned".into(), source });
+    }
+    match what {
+        What::Snapshot(snapshot) => store.save_input(&snapshot.to_input()?, step, options),
+        What::Path(path) => store.save(&path, step, options),
+    }
+}

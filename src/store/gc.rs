@@ -1,0 +1,190 @@
+//! Removing steps and what killed runs left.
+//!
+//! A step goes record first, so that it vanishes at once; steps go in descending order, so that
+//! a kill between two of them never leaves a delta without its base.
+
+use super::{
+    Locking, Policy, STEPS, StepRecord, Store,
+    record::{parse_archive_name, stem},
+};
+use crate::{Error, Result};
+use std::{collections::HashSet, fs, io};
+
+/// Choices for `gc`.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct GcOptions {
+    /// What to keep instead of what the store's own policy says.
+    pub policy: Option<Policy>,
+    /// Remove every step above this one first, whatever a policy says: training went back to it.
+    pub drop_after: Option<u64>,
+    /// Only say what would be removed.
+    pub dry_run: bool,
+    /// What to do while somebody else writes to the store. Default: wait.
+    pub locking: Locking,
+}
+
+impl GcOptions {
+    /// Sets [`GcOptions::policy`].
+    #[must_use]
+    pub fn with_policy(mut self, policy: Option<Policy>) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Sets [`GcOptions::drop_after`].
+    #[must_use]
+    pub fn with_drop_after(mut self, step: Option<u64>) -> Self {
+        self.drop_after = step;
+        self
+    }
+
+    /// Sets [`GcOptions::dry_run`].
+    #[must_use]
+    pub fn with_dry_run(mut self, dry_run: bool) -> Self {
+        self.dry_run = dry_run;
+        self
+    }
+
+    /// Sets [`GcOptions::locking`].
+    #[must_use]
+    pub fn with_locking(mut self, locking: Locking) -> Self {
+        self.locking = locking;
+        self
+    }
+}
+
+/// What was removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Removed {
+    /// Steps, in descending order.
+    pub steps: Vec<u64>,
+    /// Steps that no policy names and that stay because others are deltas to them.
+    pub kept_as_base: Vec<u64>,
+    /// Names of all files removed from `steps`.
+    pub files: Vec<String>,
+    /// Bytes of archives that were freed.
+    pub bytes: u64,
+}
+
+impl Removed {
+    pub(super) fn add(&mut self, other: Removed) {
+        self.steps.extend(other.steps);
+        self.kept_as_base.extend(other.kept_as_base);
+        self.files.extend(other.files);
+        self.bytes += other.bytes;
+    }
+}
+
+impl Store {
+    /// Removes the steps that the policy does not name and that no kept step needs, and what
+    /// killed runs left.
+    ///
+    /// # Errors
+    /// `Corrupt` where a record cannot be read: what it needs is then unknown, and no step is
+    /// removed; `Io`.
+    pub fn gc(&self, options: &GcOptions) -> Result<Removed> {
+        let _lock = if options.dry_run { None } else { self.lock(options.locking)? };
+        let mut removed = match options.dry_run {
+            true => Removed::default(),
+            false => self.remove_strays()?,
+        };
+        removed.add(self.collect(options)?);
+        Ok(removed)
+    }
+
+    /// `gc` for whoever holds the lock.
+    pub(super) fn collect(&self, options: &GcOptions) -> Result<Removed> {
+        let mut listing = self.list()?;
+        if let Some((path, e)) = listing.unreadable.pop() {
+            return Err(e.at(format_args!(
+                "nothing was removed, since it is not known which steps {} needs: repair or \
+                 delete it",
+                path.display()
+            )));
+        }
+        let policy = options.policy.as_ref().unwrap_or(&self.policy);
+        policy.check()?;
+        let last = options.drop_after.unwrap_or(u64::MAX);
+        let within = listing.steps.partition_point(|r| r.step <= last);
+        let kept: HashSet<u64> = (listing.steps[..within].iter().rev().zip(0u64..))
+            .filter(|(r, rank)| policy.keeps(r.step, *rank))
+            .map(|(r, _)| r.step)
+            .collect();
+        let mut needed: HashSet<&str> = HashSet::new();
+        for record in listing.steps.iter().filter(|r| kept.contains(&r.step)) {
+            needed.extend(record.archives());
+        }
+        let mut removed = Removed::default();
+        for record in listing.steps.iter().rev() {
+            if kept.contains(&record.step) {
+                continue;
+            }
+            if needed.contains(record.archive.as_str()) {
+                removed.kept_as_base.push(record.step);
+                continue;
+            }
+            if !options.dry_run {
+                self.remove_step(record)?;
+            }
+            removed.steps.push(record.step);
+            removed.files.push(format!("{}.json", stem(record.step)));
+            removed.files.push(record.archive.clone());
+            removed.bytes += record.archive_bytes;
+        }
+        Ok(removed)
+    }
+
+    fn remove_step(&self, record: &StepRecord) -> Result<()> {
+        self.remove_file(&format!("{}.json", stem(record.step)))?;
+        self.sync_steps()?;
+        self.remove_file(&record.archive)
+    }
+
+    /// Removes a file in `steps` that may be gone already.
+    pub(super) fn remove_file(&self, name: &str) -> Result<()> {
+        let path = self.step_path(name);
+        match fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", &path, e)),
+            _ => Ok(()),
+        }
+    }
+
+    fn sync_steps(&self) -> Result<()> {
+        #[cfg(unix)]
+        {
+            let dir = self.root.join(STEPS);
+            let synced = fs::File::open(&dir).and_then(|d| d.sync_all());
+            synced.map_err(|e| Error::io("sync", &dir, e))?;
+        }
+        Ok(())
+    }
+
+    /// Files in `steps` that nothing needs: what was being written, and archives that no record
+    /// names. While a record cannot be read it is unknown what it names, and archives stay.
+    pub(super) fn strays(&self) -> Result<Vec<String>> {
+        let listing = self.list()?;
+        let named: HashSet<&str> = listing.steps.iter().flat_map(StepRecord::archives).collect();
+        let mut strays = self.names()?;
+        strays.retain(|name| {
+            let temporary = name.starts_with(".lmc-") && name.ends_with(".tmp");
+            let archive = parse_archive_name(name).is_some() && listing.unreadable.is_empty();
+            temporary || archive && !named.contains(name.as_str())
+        });
+        Ok(strays)
+    }
+
+    /// Removes strays, for whoever holds the lock.
+    pub(super) fn remove_strays(&self) -> Result<Removed> {
+        let mut removed = Removed::default();
+        for name in self.strays()? {
+            if let Ok(meta) = fs::metadata(self.step_path(&name)) {
+                removed.bytes += meta.len();
+            }
+            self.remove_file(&name)?;
+            removed.files.push(name);
+        }
+        Ok(removed)
+    }
+}

@@ -1,0 +1,72 @@
+//! Reading steps.
+
+use super::{Snapshot, StepRecord, Store, record::stored_files};
+use crate::{
+    Error, Result,
+    archive::{Archive, Restored},
+};
+use std::path::Path;
+
+impl Store {
+    /// Opens the archive of a step for random access, with everything that it is a delta to.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where there is no such step, naming the nearest one; `Io` where its
+    /// archive or one it needs is missing; what [`Archive::open`] reports.
+    pub fn open_step(&self, step: u64) -> Result<Archive<'static>> {
+        let mut record = self.existing(step)?;
+        loop {
+            let e = match self.open_record(&record) {
+                Err(e) => e,
+                opened => return opened,
+            };
+            // Somebody may have replaced or removed the step since its record was read.
+            let again = self.existing(step)?;
+            if again == record {
+                return Err(e);
+            }
+            record = again;
+        }
+    }
+
+    pub(super) fn open_record(&self, record: &StepRecord) -> Result<Archive<'static>> {
+        let archive = self.open_archive(&record.archive, &record.chain).map_err(|e| {
+            let needs = match record.base() {
+                Some(base) => format!("step {}, which needs step {base}", record.step),
+                None => format!("step {}", record.step),
+            };
+            e.at(needs)
+        })?;
+        // Another archive may be whole in itself.
+        if stored_files(&archive) != record.files {
+            return Err(Error::Corrupt(format!(
+                "step {}: {} is another archive than the one that was saved",
+                record.step, record.archive
+            )));
+        }
+        Ok(archive)
+    }
+
+    /// Restores a step to `out`, which appears whole or not at all. Existing output is replaced
+    /// where `force` says so.
+    ///
+    /// # Errors
+    /// As for [`Store::open_step`] and [`Archive::restore`].
+    pub fn restore(&self, step: u64, out: &Path, force: bool) -> Result<Restored> {
+        let options = self.options.clone().with_force(force);
+        let archive = self.open_step(step)?;
+        archive.restore(out, &options, false).map_err(|e| match e {
+            Error::InvalidArgument(_) => e,
+            e => e.at(format_args!("step {step}")),
+        })
+    }
+
+    /// Reads a step into memory, tensors by name out of safetensors files.
+    ///
+    /// # Errors
+    /// As for [`Store::open_step`], and what decoding reports.
+    pub fn snapshot(&self, step: u64) -> Result<Snapshot> {
+        let archive = self.open_step(step)?;
+        Snapshot::from_archive(&archive).map_err(|e| e.at(format_args!("step {step}")))
+    }
+}

@@ -1,0 +1,239 @@
+//! Saving a step.
+//!
+//! ```text
+//! lock; remove what killed runs left
+//! base = highest step below this one, unless the policy wants a full one
+//! write the archive; where it is a delta that did not pay, or its base turns out to be damaged,
+//!     write it again in full under another name
+//! write the record            ← the step exists from here on
+//! remove what this save made superfluous
+//! ```
+
+use super::{
+    GcOptions, Locking, StepRecord, Store,
+    gc::Removed,
+    record::{archive_name, stored_files},
+};
+use crate::{Error, Result, archive::Input};
+use std::{
+    path::Path,
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// Choices for one save.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct SaveOptions {
+    /// Whether a step that exists already is replaced. Default: that is an error. Deltas to what
+    /// it was before stay valid: its archive is kept for them.
+    pub replace: bool,
+    /// Whether the step is stored in full, whatever the policy says. Default `false`.
+    pub full: bool,
+    /// What to do while somebody else writes to the store. Default: wait.
+    pub locking: Locking,
+    /// Whether `gc` runs after the save. Default `false`.
+    pub gc: bool,
+}
+
+impl SaveOptions {
+    /// Sets [`SaveOptions::replace`].
+    #[must_use]
+    pub fn with_replace(mut self, replace: bool) -> Self {
+        self.replace = replace;
+        self
+    }
+
+    /// Sets [`SaveOptions::full`].
+    #[must_use]
+    pub fn with_full(mut self, full: bool) -> Self {
+        self.full = full;
+        self
+    }
+
+    /// Sets [`SaveOptions::locking`].
+    #[must_use]
+    pub fn with_locking(mut self, locking: Locking) -> Self {
+        self.locking = locking;
+        self
+    }
+
+    /// Sets [`SaveOptions::gc`].
+    #[must_use]
+    pub fn with_gc(mut self, gc: bool) -> Self {
+        self.gc = gc;
+        self
+    }
+}
+
+/// What a save did.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Saved {
+    /// The step as it is stored.
+    pub record: StepRecord,
+    /// What was odd about the input or the store, a sentence each.
+    pub notes: Vec<String>,
+    /// What was removed: what killed runs had left, what the step replaced, what `gc` found.
+    pub removed: Removed,
+    /// Wall clock time, the wait for the lock left out.
+    pub seconds: f64,
+    /// Time spent waiting for the lock.
+    pub waited: f64,
+}
+
+impl Store {
+    /// Stores a file or directory as `step`. When this returns, it is on disk; after a kill or a
+    /// failure before that, the store is as it was.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where the step exists and is not to be replaced; what reading the source
+    /// and writing the archive report.
+    pub fn save(&self, source: &Path, step: u64, options: &SaveOptions) -> Result<Saved> {
+        let input = self.open_input(source, &self.options)?;
+        self.save_input(&input, step, options)
+    }
+
+    /// As [`Store::save`], of files that are open already or exist in memory only.
+    ///
+    /// # Errors
+    /// As for [`Store::save`].
+    pub fn save_input(&self, input: &Input<'_>, step: u64, options: &SaveOptions) -> Result<Saved> {
+        let asked = Instant::now();
+        let _lock = self.lock(options.locking)?;
+        let started = Instant::now();
+        let mut removed = self.remove_strays()?;
+        let listing = self.list()?;
+        let mut notes = Vec::new();
+        for (path, e) in &listing.unreadable {
+            notes.push(format!("{} cannot be read: {e}", path.display()));
+        }
+        if self.record_path(step).exists() && !options.replace {
+            return Err(Error::InvalidArgument(format!(
+                "step {step} is saved already: --force replaces it"
+            )));
+        }
+        let base = match options.full {
+            true => None,
+            false => self.base_for(step, &listing.steps),
+        };
+        let mut written = self.write(input, step, base, &mut notes)?;
+        if let Some(why) = self.does_not_pay(&written, &listing.steps) {
+            let full = self.write(input, step, None, &mut notes)?;
+            let name = std::mem::replace(&mut written, full).archive;
+            self.remove_file(&name)?;
+            notes.push(why);
+        }
+        self.commit(&written, options.replace)?;
+        if let Some(old) = listing.steps.iter().find(|r| r.step == step) {
+            let needs = |r: &&StepRecord| r.step != step && r.archives().any(|a| a == old.archive);
+            match listing.steps.iter().find(needs) {
+                Some(r) => notes.push(format!(
+                    "the earlier archive of step {step} stays: step {} is a delta to it",
+                    r.step
+                )),
+                None => {
+                    self.remove_file(&old.archive)?;
+                    removed.bytes += old.archive_bytes;
+                    removed.files.push(old.archive.clone());
+                }
+            }
+        }
+        if options.gc {
+            removed.add(self.collect(&GcOptions::default())?);
+        }
+        Ok(Saved {
+            record: written,
+            notes,
+            removed,
+            seconds: started.elapsed().as_secs_f64(),
+            waited: (started - asked).as_secs_f64(),
+        })
+    }
+
+    /// Writes the record. If that fails before the step exists, its archive goes.
+    fn commit(&self, record: &StepRecord, replace: bool) -> Result<()> {
+        let written = self.write_json(&self.record_path(record.step), record.to_json(), replace);
+        if written.is_err() && !matches!(self.record(record.step), Ok(Some(r)) if r == *record) {
+            let _ = self.remove_file(&record.archive);
+        }
+        written
+    }
+
+    /// What to store `step` as a delta to, by the policy.
+    fn base_for<'r>(&self, step: u64, steps: &'r [StepRecord]) -> Option<&'r StepRecord> {
+        let base = steps.iter().rev().find(|r| r.step < step)?;
+        let links = base.chain.len() as u64 + 1;
+        let full = self.policy.full_every;
+        (links <= self.policy.max_chain && (full == 0 || links < full)).then_some(base)
+    }
+
+    /// Writes the archive. A base that cannot be used costs space, never the checkpoint.
+    fn write(
+        &self,
+        input: &Input<'_>,
+        step: u64,
+        base: Option<&StepRecord>,
+        notes: &mut Vec<String>,
+    ) -> Result<StepRecord> {
+        let names = self.names()?;
+        let name = (0..).map(|n| archive_name(step, n)).find(|n| !names.contains(n));
+        let name = name.unwrap_or_default();
+        let (summary, base) = match self.write_archive(input, &name, base) {
+            Err(e) if base.is_some() && is_base_fault(&e) => {
+                let step = base.map_or(0, |b| b.step);
+                notes.push(format!("stored in full, since step {step} cannot be its base: {e}"));
+                (self.write_archive(input, &name, None)?, None)
+            }
+            written => (written?, base),
+        };
+        for note in summary.notes {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        let mut chain: Vec<_> = base
+            .map(|b| std::iter::once(b.link()).chain(b.chain.iter().cloned()).collect())
+            .unwrap_or_default();
+        let archive = self.open_archive(&name, &chain)?;
+        if !archive.refers_to_base() {
+            chain.clear();
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        Ok(StepRecord {
+            step,
+            files: stored_files(&archive),
+            archive: name,
+            chain,
+            saved_at: now,
+            input_bytes: summary.input_bytes,
+            archive_bytes: summary.output_bytes,
+        })
+    }
+
+    /// Why a delta should rather be a full save, judged by the full one it rests on.
+    fn does_not_pay(&self, delta: &StepRecord, steps: &[StepRecord]) -> Option<String> {
+        let (base, root) = (delta.base()?, delta.chain.last()?);
+        let full = steps.iter().find(|r| r.archive == root.archive)?;
+        let expected = full.ratio() * delta.input_bytes as f64;
+        let fraction = delta.archive_bytes as f64 / expected.max(1.0);
+        (fraction > self.policy.rebase_above).then(|| {
+            format!("stored in full: a delta to step {base} would have taken {fraction:.2} of that")
+        })
+    }
+}
+
+/// Whether an error while writing a delta may come from the base. Most say so, but a base on a
+/// failing disk gives `Io`, and then writing in full says what it really was.
+fn is_base_fault(e: &Error) -> bool {
+    match e {
+        Error::InvalidArgument(_) | Error::Device(_) => false,
+        Error::Io { source, .. } => !matches!(
+            source.kind(),
+            std::io::ErrorKind::StorageFull
+                | std::io::ErrorKind::QuotaExceeded
+                | std::io::ErrorKind::FileTooLarge
+                | std::io::ErrorKind::Interrupted
+        ),
+        _ => true,
+    }
+}

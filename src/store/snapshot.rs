@@ -1,0 +1,349 @@
+//! Checkpoints in memory: tensors by name, laid out as safetensors files without being copied.
+//!
+//! A file of tensors is [the length of the header in 8 bytes][header][tensor 0][tensor 1]…, and
+//! only the header is made; the tensors stay where they are and are read from there.
+
+use crate::{
+    Error, Result,
+    archive::{Archive, Input},
+    container::EntryKind,
+    dtype::Dtype,
+    format::{self, Format},
+    source::Source,
+};
+use serde_json::{Map, Value, json};
+use std::{io, ops::Deref, sync::Arc};
+
+/// Bytes with shared ownership: cloning them copies a pointer. Made of a `Vec<u8>`, an
+/// `Arc<[u8]>`, a memory map, or whatever else lends its bytes.
+#[derive(Clone)]
+pub struct Bytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
+
+impl<T: AsRef<[u8]> + Send + Sync + 'static> From<T> for Bytes {
+    fn from(owner: T) -> Bytes {
+        Bytes(Arc::new(owner))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.len())
+    }
+}
+
+impl Bytes {
+    /// The bytes of numbers, least significant first, which is how files have them. Where memory
+    /// has them in that order too, nothing is copied.
+    pub fn from_words<T: bytemuck::NoUninit + Send + Sync>(words: Vec<T>) -> Bytes {
+        struct Words<T>(Vec<T>);
+        impl<T: bytemuck::NoUninit> AsRef<[u8]> for Words<T> {
+            fn as_ref(&self) -> &[u8] {
+                bytemuck::cast_slice(&self.0)
+            }
+        }
+        if cfg!(target_endian = "big") {
+            let mut bytes = bytemuck::cast_slice::<T, u8>(&words).to_vec();
+            for word in bytes.chunks_mut(size_of::<T>().max(1)) {
+                word.reverse();
+            }
+            return Bytes::from(bytes);
+        }
+        Bytes::from(Words(words))
+    }
+}
+
+/// A tensor.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Tensor {
+    /// Its name, unique within its file.
+    pub name: String,
+    /// Type of its elements.
+    pub dtype: Dtype,
+    /// Its dimensions, outermost first; empty for a scalar.
+    pub shape: Vec<u64>,
+    /// Its elements in row-major order.
+    pub bytes: Bytes,
+}
+
+impl Tensor {
+    /// A tensor of these bytes.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where their number does not fit type and shape.
+    pub fn new(
+        name: impl Into<String>,
+        dtype: Dtype,
+        shape: &[u64],
+        bytes: impl Into<Bytes>,
+    ) -> Result<Tensor> {
+        let (name, bytes) = (name.into(), bytes.into());
+        if dtype.tensor_len(shape) != Some(bytes.len() as u64) {
+            return Err(Error::InvalidArgument(format!(
+                "tensor \"{name}\": {} bytes do not make a tensor of type {dtype} and shape \
+                 {shape:?}",
+                bytes.len()
+            )));
+        }
+        Ok(Tensor { name, dtype, shape: shape.to_vec(), bytes })
+    }
+}
+
+/// What a file of a snapshot holds.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Content {
+    /// Tensors, stored as a safetensors file in this order.
+    Tensors(Vec<Tensor>),
+    /// Any bytes.
+    Bytes(Bytes),
+}
+
+/// A checkpoint in memory: files of tensors, and others.
+///
+/// ```
+/// use lmc_gpu::{dtype::Dtype, store::{Bytes, Snapshot, Tensor}};
+/// let weights = Bytes::from_words(vec![1f32, 2.0, 3.0, 4.0]);
+/// let snapshot = Snapshot::new()
+///     .with_tensors("master.safetensors", vec![Tensor::new("w", Dtype::F32, &[2, 2], weights)?])
+///     .with_bytes("meta.json", br#"{"lr": 0.001}"#.to_vec());
+/// assert_eq!(snapshot.tensor("master.safetensors", "w").unwrap().shape, [2, 2]);
+/// # Ok::<(), lmc_gpu::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// Paths of the files, with `/` between the parts, and what they hold.
+    pub files: Vec<(String, Content)>,
+}
+
+impl Snapshot {
+    /// An empty one.
+    pub fn new() -> Snapshot {
+        Snapshot::default()
+    }
+
+    /// With a file of tensors more. A name for each stream helps: `model.safetensors`, `master…`,
+    /// `exp_avg…`, `exp_avg_sq…`, with the same tensor names in each.
+    #[must_use]
+    pub fn with_tensors(mut self, path: impl Into<String>, tensors: Vec<Tensor>) -> Snapshot {
+        self.files.push((path.into(), Content::Tensors(tensors)));
+        self
+    }
+
+    /// With another file more.
+    #[must_use]
+    pub fn with_bytes(mut self, path: impl Into<String>, bytes: impl Into<Bytes>) -> Snapshot {
+        self.files.push((path.into(), Content::Bytes(bytes.into())));
+        self
+    }
+
+    /// A tensor of a file.
+    pub fn tensor(&self, path: &str, name: &str) -> Option<&Tensor> {
+        match &self.files.iter().find(|f| f.0 == path)?.1 {
+            Content::Tensors(tensors) => tensors.iter().find(|t| t.name == name),
+            Content::Bytes(_) => None,
+        }
+    }
+
+    /// The bytes of a file that holds no tensors.
+    pub fn bytes(&self, path: &str) -> Option<&Bytes> {
+        match &self.files.iter().find(|f| f.0 == path)?.1 {
+            Content::Bytes(bytes) => Some(bytes),
+            Content::Tensors(_) => None,
+        }
+    }
+
+    /// Bytes of memory that it holds.
+    pub fn len(&self) -> u64 {
+        let of = |content: &Content| match content {
+            Content::Tensors(tensors) => tensors.iter().map(|t| t.bytes.len() as u64).sum(),
+            Content::Bytes(bytes) => bytes.len() as u64,
+        };
+        self.files.iter().map(|f| of(&f.1)).sum()
+    }
+
+    /// Whether it holds no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The files as input for an archive.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for bad paths, types that safetensors files do not have, and names that
+    /// stand twice.
+    pub fn to_input(&self) -> Result<Input<'static>> {
+        let mut files: Vec<(String, Box<dyn Source>)> = Vec::new();
+        for (path, content) in &self.files {
+            let image = match content {
+                Content::Tensors(tensors) => Image::of_tensors(tensors).map_err(|e| e.at(path))?,
+                Content::Bytes(bytes) => Image::new(vec![bytes.clone()]),
+            };
+            files.push((path.clone(), Box::new(image)));
+        }
+        Input::from_files(files)
+    }
+
+    /// Reads every file of an archive, tensors out of safetensors files.
+    ///
+    /// # Errors
+    /// What decoding reports.
+    pub fn from_archive(archive: &Archive<'_>) -> Result<Snapshot> {
+        let mut snapshot = Snapshot::new();
+        for (i, entry) in archive.manifest.entries.iter().enumerate() {
+            if entry.kind == EntryKind::Directory {
+                continue;
+            }
+            let file = archive.file(i);
+            let content = read_file(&file).map_err(|e| match e {
+                Error::Io { source, .. } if source.kind() == io::ErrorKind::InvalidData => {
+                    Error::Corrupt(format!("{}: {source}", entry.path))
+                }
+                e => e.at(&entry.path),
+            })?;
+            snapshot.files.push((entry.path.clone(), content));
+        }
+        Ok(snapshot)
+    }
+}
+
+fn read_file(file: &dyn Source) -> Result<Content> {
+    let parsed = format::parse(file)?;
+    if parsed.format != Format::Safetensors {
+        return Ok(Content::Bytes(file.read_vec(0, file.len())?.into()));
+    }
+    let mut order: Vec<_> = parsed.tensors.into_iter().collect();
+    order.sort_by_key(|t| t.offset);
+    let mut tensors = Vec::with_capacity(order.len());
+    for t in order {
+        let len = t.dtype.tensor_len(&t.shape).unwrap_or(0);
+        tensors.push(Tensor::new(t.name, t.dtype, &t.shape, file.read_vec(t.offset, len)?)?);
+    }
+    Ok(Content::Tensors(tensors))
+}
+
+/// Stretches of memory read as one file.
+struct Image {
+    parts: Vec<Bytes>,
+    /// End of each part in the file.
+    ends: Vec<u64>,
+}
+
+impl Image {
+    fn new(parts: Vec<Bytes>) -> Image {
+        let mut end = 0;
+        let ends = parts.iter().map(|p| {
+            end += p.len() as u64;
+            end
+        });
+        Image { ends: ends.collect(), parts }
+    }
+
+    /// A safetensors file. Its header ends on a multiple of 8.
+    fn of_tensors(tensors: &[Tensor]) -> Result<Image> {
+        let mut object = Map::new();
+        let mut at = 0;
+        for t in tensors {
+            let end = at + t.bytes.len() as u64;
+            let place = json!({
+                "dtype": t.dtype.name(), "shape": t.shape, "data_offsets": [at, end],
+            });
+            at = end;
+            if t.name == "__metadata__" || object.insert(t.name.clone(), place).is_some() {
+                let name = &t.name;
+                return Err(Error::InvalidArgument(format!("the tensor name \"{name}\" is taken")));
+            }
+        }
+        let mut json = Value::Object(object).to_string().into_bytes();
+        json.resize(json.len().next_multiple_of(8), b' ');
+        let mut header = (json.len() as u64).to_le_bytes().to_vec();
+        header.append(&mut json);
+        let (found, _) = (format::safetensors::from_header(&header[8..])).map_err(|_| {
+            Error::InvalidArgument("a tensor has a type that safetensors files do not have".into())
+        })?;
+        debug_assert_eq!(found.tensors.len(), tensors.len());
+        let mut parts = vec![Bytes::from(header)];
+        parts.extend(tensors.iter().map(|t| t.bytes.clone()));
+        Ok(Image::new(parts))
+    }
+}
+
+impl Source for Image {
+    fn len(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        match offset.checked_add(buf.len() as u64) {
+            Some(end) if end <= self.len() => {}
+            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+        let (mut at, mut buf) = (offset, buf);
+        let mut i = self.ends.partition_point(|&end| end <= at);
+        while !buf.is_empty() {
+            let part = &self.parts[i];
+            let from = (at - (self.ends[i] - part.len() as u64)) as usize;
+            let n = (part.len() - from).min(buf.len());
+            let (head, tail) = buf.split_at_mut(n);
+            head.copy_from_slice(&part[from..from + n]);
+            buf = tail;
+            at += n as u64;
+            i += 1;
+        }
+        Ok(())
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        match &self.parts[..] {
+            [whole] => Some(whole),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_a_safetensors_file_of_its_tensors() {
+        let tensors = vec![
+            Tensor::new("b", Dtype::BF16, &[3], vec![1, 2, 3, 4, 5, 6]).unwrap(),
+            Tensor::new("empty", Dtype::F32, &[0, 4], vec![]).unwrap(),
+            Tensor::new("a \"quoted\"", Dtype::F32, &[], Bytes::from_words(vec![1f32])).unwrap(),
+        ];
+        let image = Image::of_tensors(&tensors).unwrap();
+        let bytes = image.read_vec(0, image.len()).unwrap();
+        assert_eq!(&bytes[bytes.len() - 10..], [1, 2, 3, 4, 5, 6, 0, 0, 0x80, 0x3f]);
+        let Content::Tensors(back) = read_file(&bytes).unwrap() else { panic!() };
+        assert_eq!(back.len(), 3);
+        for t in &tensors {
+            let same = back.iter().find(|b| b.name == t.name).unwrap();
+            assert_eq!((same.dtype, &same.shape, &*same.bytes), (t.dtype, &t.shape, &*t.bytes));
+        }
+        for at in 0..bytes.len() {
+            for len in [0, 1, 7, bytes.len() - at] {
+                let read = image.read_vec(at as u64, len as u64);
+                assert_eq!(read.ok().as_deref(), bytes.get(at..at + len));
+            }
+        }
+    }
+
+    #[test]
+    fn tensors_that_no_file_can_hold_are_refused() {
+        assert!(Tensor::new("t", Dtype::F32, &[2], vec![0; 7]).is_err());
+        let t = || Tensor::new("t", Dtype::F32, &[1], vec![0; 4]).unwrap();
+        assert!(Image::of_tensors(&[t(), t()]).is_err());
+        let q = Tensor::new("q", Dtype::BYTES, &[4], vec![0; 4]).unwrap();
+        assert!(Image::of_tensors(&[q]).is_err());
+    }
+}
