@@ -28,14 +28,12 @@ pub struct Input {
     pub name: String,
     /// What it consists of.
     pub parts: Vec<Part>,
-    /// The file as it is, for methods that parse formats themselves.
-    pub file: Option<Vec<Part>>,
 }
 
 impl Input {
     /// An array of one type.
     pub fn flat(name: impl Into<String>, dtype: Dtype, bytes: Vec<u8>) -> Input {
-        Input { name: name.into(), parts: vec![Part { dtype, bytes }], file: None }
+        Input { name: name.into(), parts: vec![Part { dtype, bytes }] }
     }
 
     /// Reads the file at `path`; with `dtype` as a headerless array of that type.
@@ -58,15 +56,7 @@ impl Input {
             }
         }
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        let file = match dtype {
-            None => {
-                let len = crate::source::Source::len(&source);
-                let bytes = crate::source::Source::read_vec(&source, 0, len).map_err(failed)?;
-                Some(vec![Part { dtype: Dtype::BYTES, bytes }])
-            }
-            Some(_) => None,
-        };
-        Ok(Input { name, parts, file })
+        Ok(Input { name, parts })
     }
 
     /// Bytes in all.
@@ -114,7 +104,7 @@ impl Input {
             delta.apply(part.dtype, &part.bytes, &base.parts[i].bytes, &mut bytes);
             Part { dtype: part.dtype, bytes }
         });
-        Ok(Input { name: self.name.clone(), parts: parts.collect(), file: None })
+        Ok(Input { name: self.name.clone(), parts: parts.collect() })
     }
 }
 

@@ -25,17 +25,6 @@ pub fn synthetic_inputs(n: usize, seed: u64) -> Vec<Input> {
         .collect()
 }
 
-/// Weights of the usual size in the three usual types, `len` bytes each: what a bare
-/// `lmc-gpu bench` measures.
-pub fn gaussian_inputs(len: usize, seed: u64) -> Vec<Input> {
-    let inputs = [Dtype::BF16, Dtype::F16, Dtype::F32].map(|dtype| {
-        let n = len / dtype.word_len();
-        let spec = Spec { dtype, family: Family::Gaussian, scale: 0.02, correlation: 0.0, n };
-        Input::flat(spec.name(), dtype, synthetic::generate(&spec, seed))
-    });
-    inputs.into()
-}
-
 /// Measures every codec on every input and adds a section for each input to `report`. A codec
 /// that fails on an input is reported, and the rest goes on.
 pub fn run(
