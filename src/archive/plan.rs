@@ -267,7 +267,9 @@ impl Planner {
             let most = if with_family { CHUNK_WORDS } else { most };
             let mut chunks = self.cut(&l.span, source, most);
             if l.copy_of.is_none() {
-                chunks.iter_mut().for_each(|c| drop(add_base(c, l)));
+                for chunk in chunks.iter_mut() {
+                    add_base(chunk, l);
+                }
             }
             groups.extend(chunks.into_iter().map(|c| vec![c]));
         }

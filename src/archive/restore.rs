@@ -62,13 +62,16 @@ pub fn decompress_into(archive: &[u8], out: &mut [u8], options: &Options) -> Res
 /// Slices of the output that one chunk fills.
 type Slots<'o> = Mutex<Vec<&'o mut [u8]>>;
 
+/// A chunk, its leaves, and what was wrong with it.
+type Done = (usize, Vec<(u64, u64)>, Option<Error>);
+
 #[derive(Default)]
 struct Worker {
     /// Which of the ranges of chunks it works on, and the chunk at hand.
     group: usize,
     job: usize,
     /// What became of the chunks of its range.
-    done: Vec<(usize, Vec<(u64, u64)>, Option<Error>)>,
+    done: Vec<Done>,
     bytes: Vec<u8>,
     buffers: Buffers,
     leaves: Vec<(u64, u64)>,

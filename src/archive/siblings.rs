@@ -179,10 +179,10 @@ impl Group<'_> {
                     // Where it is the rounding, nothing else is needed; where not, the base is.
                     chunk.offer(Predictor::Narrow, &[w]);
                 }
-                if let Some(base) = base {
-                    if let Some(m) = sibling(chunk, Role::First) {
-                        chunk.offer(Predictor::Signed, &[base, m]);
-                    }
+                if let Some(base) = base
+                    && let Some(m) = sibling(chunk, Role::First)
+                {
+                    chunk.offer(Predictor::Signed, &[base, m]);
                 }
             }
         }

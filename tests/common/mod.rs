@@ -45,7 +45,7 @@ impl Rng {
                 (0 | 4, Fields::Float { bits: 32, .. }) => u64::from((weight as f32).to_bits()),
                 (0 | 4, Fields::Float { bits: 64, .. }) => weight.to_bits(),
                 (0 | 4, _) => (weight * 1000.0) as i64 as u64,
-                (2, _) if self.next() % 50 != 0 => 0,
+                (2, _) if !self.next().is_multiple_of(50) => 0,
                 (3, _) => [0, !0, 1 << (8 * word.min(8) - 1), 1, !0 >> 1, !0 << 7]
                     [(self.next() % 6) as usize],
                 _ => self.next(),

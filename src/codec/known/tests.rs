@@ -111,9 +111,9 @@ fn few_changes_cost_about_their_entropy() {
     let mut new = base.clone();
     let mut changed = 0u32;
     for word in new.as_chunks_mut::<2>().0 {
-        if next() % 200 == 0 {
+        if next().is_multiple_of(200) {
             let x = u16::from_le_bytes(*word);
-            *word = (if next() % 2 == 0 { x + 1 } else { x - 1 }).to_le_bytes();
+            *word = (if next().is_multiple_of(2) { x + 1 } else { x - 1 }).to_le_bytes();
             changed += 1;
         }
     }
