@@ -82,14 +82,14 @@ pub fn safetensors(tensors: &[Tensor]) -> Vec<u8> {
     file
 }
 
-/// A file of a few tensors of several types, about 1 MB.
+/// A file of a few tensors of several types, about 500 KB.
 pub fn sample_file(seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     let v = |rng: &mut Rng, d, n, kind| rng.values(d, n, kind);
     safetensors(&[
-        ("embed".into(), "BF16", vec![300, 384], v(&mut rng, Dtype::BF16, 300 * 384, 0)),
+        ("embed".into(), "BF16", vec![100, 384], v(&mut rng, Dtype::BF16, 100 * 384, 0)),
         ("norm".into(), "BF16", vec![384], v(&mut rng, Dtype::BF16, 384, 0)),
-        ("up".into(), "F32", vec![256, 192], v(&mut rng, Dtype::F32, 256 * 192, 4)),
+        ("up".into(), "F32", vec![128, 192], v(&mut rng, Dtype::F32, 128 * 192, 4)),
         ("half".into(), "F16", vec![128, 200], v(&mut rng, Dtype::F16, 128 * 200, 0)),
         ("wide".into(), "F64", vec![20_000], v(&mut rng, Dtype::F64, 20_000, 0)),
         ("small".into(), "F8_E4M3", vec![100, 200], v(&mut rng, Dtype::F8_E4M3, 20_000, 1)),
