@@ -109,7 +109,12 @@ fn damage(method: Method, archive: &[u8], original: &[u8], step: usize) {
             }
         }
     }
-    assert!(unnoticed.is_empty(), "{method}: {} unnoticed: {:?}", unnoticed.len(), &unnoticed[..unnoticed.len().min(20)]);
+    assert!(
+        unnoticed.is_empty(),
+        "{method}: {} unnoticed: {:?}",
+        unnoticed.len(),
+        &unnoticed[..unnoticed.len().min(20)]
+    );
     for n in (0..archive.len()).step_by(step) {
         assert!(decompress(&archive[..n], &options).is_err(), "cut at {n}");
     }

@@ -57,7 +57,8 @@ pub fn decompress_stream(
     let ends = ends_of(&manifest);
     let target = Target::create(&manifest, &ends, out, options.force)?;
     let sink = Sink::Target(&target);
-    let restored = Forward::new(&manifest, &ends, sink, keep_going, &OnceLock::new()).run(receiver, options)?;
+    let restored = Forward::new(&manifest, &ends, sink, keep_going, &OnceLock::new())
+        .run(receiver, options)?;
     target.commit()?;
     Ok(restored)
 }
@@ -98,7 +99,8 @@ pub fn verify_stream(
     let mut receiver = Receiver::new(reader, options.limits, false)?;
     let manifest = receiver.manifest()?;
     let ends = ends_of(&manifest);
-    Forward::new(&manifest, &ends, Sink::Nothing, keep_going, &OnceLock::new()).run(receiver, options)
+    Forward::new(&manifest, &ends, Sink::Nothing, keep_going, &OnceLock::new())
+        .run(receiver, options)
 }
 
 /// Ends of the entries; a stream may end anywhere.

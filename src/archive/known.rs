@@ -64,7 +64,9 @@ pub(super) fn resolve<'b>(
         bytes.resize(r.len() as usize, 0);
         if let Origin::Base { digest } = r.origin {
             let base = base.ok_or_else(|| {
-                Error::BaseMismatch("this is a delta and needs its base: pass it with --base".into())
+                Error::BaseMismatch(
+                    "this is a delta and needs its base: pass it with --base".into(),
+                )
             })?;
             base.read(&r.pieces, bytes)?;
             if hash64(bytes) != digest {

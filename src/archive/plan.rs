@@ -132,8 +132,7 @@ pub fn plan(input: &Input<'_>, options: &Options) -> Result<Plan> {
         siblings.prepare(input, base.map(|b| &**b), options.level, &found, &planner.large)?;
     }
     let chunks = planner.finish(&siblings);
-    let starts: Vec<usize> =
-        (0..chunks.len()).filter(|&i| !chunks[i].continues_group).collect();
+    let starts: Vec<usize> = (0..chunks.len()).filter(|&i| !chunks[i].continues_group).collect();
     let ends = starts.iter().skip(1).copied().chain([chunks.len()]);
     let groups = starts.iter().zip(ends).map(|(&start, end)| start..end).collect();
     Ok(Plan { chunks, groups, notes, spans })

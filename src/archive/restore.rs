@@ -277,9 +277,6 @@ impl Archive<'_> {
 pub(super) fn is_content(e: &Error) -> bool {
     matches!(
         e,
-        Error::Corrupt(_)
-            | Error::Truncated(_)
-            | Error::LimitExceeded(_)
-            | Error::BaseMismatch(_)
+        Error::Corrupt(_) | Error::Truncated(_) | Error::LimitExceeded(_) | Error::BaseMismatch(_)
     )
 }
