@@ -77,21 +77,26 @@ impl Common {
     }
 }
 
-/// What an archive is a delta to.
+/// What verbs take that read or make deltas.
 #[derive(clap::Args)]
-pub struct BaseArgs {
-    /// What the archive is a delta to: a file, a directory or an archive, which may be a delta
-    /// itself. Again for the bases of bases that do not lie beside them
-    #[arg(long, value_name = "BASE")]
-    base: Vec<PathBuf>,
+pub struct Bases {
+    /// A checkpoint or archive that X is a delta to. Where that is a delta itself, its own base
+    /// is looked for beside it, or given as another --base
+    #[arg(long = "base", value_name = "BASE")]
+    paths: Vec<PathBuf>,
 }
 
-impl BaseArgs {
-    /// Adds the open base to the options.
-    pub fn open(&self, options: Options) -> Result<Options> {
-        let Some((base, others)) = self.base.split_first() else { return Ok(options) };
-        let base = Base::open(base, others, &options)?;
+impl Bases {
+    /// Adds the base, opened with the same options.
+    pub fn attach(&self, options: Options) -> Result<Options> {
+        let Some((first, others)) = self.paths.split_first() else { return Ok(options) };
+        let base = Base::open(first, others, &options)?;
         Ok(options.with_base(Some(base)))
+    }
+
+    /// Whether none was given.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
     }
 }
 
