@@ -32,8 +32,6 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    base: args::BaseArgs,
-    #[command(flatten)]
     common: Common,
 }
 
@@ -42,7 +40,6 @@ pub fn run(args: Args) -> Result<Outcome> {
         let bar = Bar::new(args.common.quiet, "sampling", || None);
         let options = args.common.options(&bar)?;
         let options = options.with_dtype(args.dtype).with_follow_symlinks(args.follow);
-        let options = args.base.open(options)?;
         inspect(&args.path, &options)?
     };
     report::notes(args.common.quiet, &found.notes);
