@@ -10,6 +10,7 @@ mod extract;
 mod file;
 mod forward;
 mod hints;
+mod in_order;
 mod input;
 mod inspect;
 mod known;

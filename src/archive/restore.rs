@@ -4,9 +4,10 @@ use super::{
     Archive,
     damage::Damage,
     digest::{Digests, leaves},
+    in_order::InOrder,
     open::Buffers,
     options::Options,
-    target::{InOrder, Target},
+    target::Target,
 };
 use crate::{
     Error, Result,
@@ -163,7 +164,7 @@ impl Archive<'_> {
         }
         self.ensure_base(options)?;
         let mut damage = Vec::new();
-        let mut out = InOrder::new(out, self.limits.chunk_len);
+        let mut out = InOrder::new(out);
         // A chunk a job: what a job decodes is delivered as a whole.
         let jobs = (0..self.chunks.len()).map(|i| i..i + 1).collect();
         let mut restored = self.run(
