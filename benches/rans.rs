@@ -52,6 +52,18 @@ fn bench(c: &mut Criterion) {
         });
     });
     for level in Level::available() {
+        group.bench_function(format!("sample/{}", level.name()), |b| {
+            b.iter(|| histogram::sample(level, black_box(&symbols), &mut counts));
+        });
+        group.bench_function(format!("sample contexts/{}", level.name()), |b| {
+            let mut counts = [[0; 256]; 8];
+            b.iter(|| {
+                let symbols = black_box(&symbols);
+                histogram::sample_contexts(level, symbols, &contexts, &mut counts);
+            });
+        });
+    }
+    for level in Level::available() {
         for (lanes, name) in [(Lanes::SixtyFour, "64"), (Lanes::Four, "4")] {
             if lanes == Lanes::Four && level != Level::SCALAR {
                 continue;

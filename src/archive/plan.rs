@@ -28,8 +28,10 @@ pub const CHUNK_WORDS: u64 = 256 << 10;
 const OPAQUE_CHUNK: u64 = 1 << 20;
 /// Spans of fewer words share chunks.
 const SMALL_WORDS: u64 = 16 << 10;
-/// Words that `max` gives one scale where rows are not known.
+/// Words that may share a scale where rows are not known.
 const UNKNOWN_ROW: u64 = 256;
+/// The same in chunks of many small spans.
+const SHARED_ROW: u64 = 64;
 /// Largest number of pieces in one chunk.
 const MAX_PIECES: usize = 1 << 14;
 
@@ -182,7 +184,7 @@ impl Planner {
     }
 
     fn add_span(&mut self, mut span: Span, link: Option<Link>, item: usize) {
-        if span.row_words == 0 && self.method == Method::Max && span.dtype.is_float() {
+        if span.row_words == 0 && span.dtype.is_float() {
             span.row_words = UNKNOWN_ROW;
         }
         if !is_small(&span) {
@@ -198,7 +200,8 @@ impl Planner {
         let key = (span.dtype, span.big_endian, base.is_some());
         let limit =
             chunk_words(self.method, span.dtype).max(SMALL_WORDS) * span.dtype.word_len() as u64;
-        let empty = || ChunkPlan::new(Vec::new(), &Span { row_words: 0, ..span.clone() });
+        let row_words = if span.dtype.is_float() { SHARED_ROW } else { 0 };
+        let empty = || ChunkPlan::new(Vec::new(), &Span { row_words, ..span.clone() });
         let open = self.open.entry(key).or_insert_with(empty);
         if open.len() + span.len > limit || open.pieces.len() >= MAX_PIECES {
             self.chunks.push(std::mem::replace(open, empty()));

@@ -37,7 +37,7 @@ const COLUMN_BIAS: i32 = 64;
 /// Scale of every row of `row` words, relative to the smallest, which is returned.
 pub fn rows(fields: HeadFields, heads: &[u16], row: usize, scales: &mut Vec<u8>) -> i32 {
     let absolute: Vec<Option<i32>> =
-        heads.chunks_exact(row).map(|words| row_scale(fields, words)).collect();
+        heads.chunks(row).map(|words| row_scale(fields, words)).collect();
     let least = absolute.iter().flatten().copied().min().unwrap_or(0);
     scales.clear();
     scales.extend(absolute.iter().map(|s| (s.unwrap_or(least) - least).min(MAX_SCALE) as u8));
@@ -69,7 +69,7 @@ pub fn columns(
 ) {
     let mut sums = vec![0u64; row];
     let mut counts = vec![0u32; row];
-    for (words, &scale) in heads.chunks_exact(row).zip(row_scales) {
+    for (words, &scale) in heads.chunks(row).zip(row_scales) {
         let scale = least + i32::from(scale);
         let (octave, eighth) = (scale.div_euclid(8), scale.rem_euclid(8) as usize);
         for ((&w, sum), n) in words.iter().zip(&mut sums).zip(&mut counts) {
@@ -115,7 +115,7 @@ pub fn shifts_and_contexts(
     contexts: &mut [u8],
 ) {
     let limit = ((255u32 >> k) * 8 + 7) as u16;
-    let parts = shifts.chunks_exact_mut(row).zip(contexts.chunks_exact_mut(row)).zip(rows);
+    let parts = shifts.chunks_mut(row).zip(contexts.chunks_mut(row)).zip(rows);
     for ((shifts, contexts), &r) in parts {
         match columns {
             None => {

@@ -272,7 +272,7 @@ pub fn read_scales(
     planes: &mut Planes,
 ) -> Option<()> {
     let row = float.row?;
-    planes.rows.resize(n / row, 0);
+    planes.rows.resize(n.div_ceil(row), 0);
     plane::take(payload)?.decode(level, 8, &mut planes.coder, &mut planes.rows)?;
     if columns {
         planes.columns.resize(row, 0);

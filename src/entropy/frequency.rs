@@ -2,7 +2,7 @@
 //!
 //! - [`normalise`]: counts → a table that codes them in few bits and is itself short;
 //! - [`entropy`], [`cost`]: bits that counts need at best, and under a table;
-//! - [`write`], [`read`]: a table ↔ bytes.
+//! - [`write()`], [`read`]: a table ↔ bytes.
 //!
 //! All of it is integer arithmetic: an archive must not depend on how a machine rounds.
 //!

@@ -319,6 +319,11 @@ fn legacy_files_have_their_storages_after_the_keys() {
     let parsed = check(&bytes[..bytes.len() - 1]);
     assert_eq!(typed(&parsed), [(Dtype::F16, 6, 0)]);
     assert!(parsed.notes[0].contains("cut off"));
+    let longer = [&bytes[..], b"tail"].concat();
+    assert!(check(&longer).notes[0].contains("4 bytes follow"));
+    // Protocol 4 puts a length before the magic.
+    let framed = [&b"\x80\x04\x95\x0d\0\0\0\0\0\0\0"[..], &bytes[2..]].concat();
+    assert_eq!(check(&framed).tensors.len(), 2);
     // Another count than the pickle's.
     let mut other = bytes.clone();
     let at = other.len() - 24;
@@ -352,9 +357,11 @@ fn scripted_modules_have_attributes_and_constants() {
     let mut p = Pickle::new();
     p.global("__torch__", "Net").op(b")\x81}(").str("training").op(b"\x89");
     p.str("fc").global("__torch__.torch.nn", "Linear").op(b")\x81}");
-    p.str("weight").whole("FloatStorage", "0", &[2, 2]).op(b"sbub");
+    p.str("weight").whole("FloatStorage", "0", &[2, 2]).op(b"sb");
+    p.str("constants.0").whole("FloatStorage", "0", &[4]).op(b"ub");
     let mut constants = Pickle::new();
-    constants.op(b"(").whole("HalfStorage", "0", &[3]).op(b"t");
+    constants.op(b"(").whole("HalfStorage", "0", &[3]);
+    constants.whole("HalfStorage", "0", &[3]).op(b"t");
     let members = [
         stored("net/data.pkl", &p.stop()),
         stored("net/data/0", &[0; 16]),
@@ -365,5 +372,6 @@ fn scripted_modules_have_attributes_and_constants() {
     let parsed = check(&zip::write(&members, TORCH));
     assert!(parsed.notes.is_empty(), "{:?}", parsed.notes);
     assert_eq!(tensor(&parsed, "fc.weight").dtype, Dtype::F32);
-    assert_eq!(tensor(&parsed, "constants.0").shape, [3]);
+    assert_eq!(tensor(&parsed, "constants.0").shape, [4], "an attribute's name comes first");
+    assert_eq!(tensor(&parsed, "constants.1").shape, [3]);
 }

@@ -22,7 +22,7 @@ use crate::entropy::frequency::{SCALE_BITS, Table};
 ///     freq      any inc   inc   cum, bias   shift     m
 /// ```
 ///
-/// `shift` is `k - 32`, and [`ABSENT`] alone for a symbol that is absent; `any inc` stands in every
+/// `shift` is `k - 32`, and `ABSENT` alone for a symbol that is absent; `any inc` stands in every
 /// entry of a table that has an `inc`.
 #[derive(Clone, Debug)]
 #[repr(transparent)]

@@ -21,12 +21,14 @@ use crate::{
     source::Source,
 };
 
-/// The magic's pickle after its `PROTO` opcode.
+/// The magic's pickle after its `PROTO` opcode and, from protocol 4 on, its `FRAME`.
 const MAGIC: &[u8] = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.";
 
 /// Whether a file that begins with `head` is one.
 pub(crate) fn looks_like(head: &[u8]) -> bool {
-    head.first() == Some(&0x80) && head.get(2..2 + MAGIC.len()) == Some(MAGIC)
+    let [0x80, _protocol, rest @ ..] = head else { return false };
+    rest.starts_with(MAGIC)
+        || (rest.first() == Some(&0x95) && rest[1..].get(8..).is_some_and(|r| r.starts_with(MAGIC)))
 }
 
 /// Parses a whole file.
@@ -42,7 +44,13 @@ pub(crate) fn parse(source: &dyn Source) -> Result<Found, Fault> {
     let (keys, len) = read(source, at, read_keys)?;
     at += len;
     let places = match locate(source, at, &description, &keys)? {
-        Ok(places) => places,
+        Ok((places, end)) => {
+            if end < source.len() {
+                let rest = source.len() - end;
+                found.notes.push(format!("{rest} bytes follow the last storage"));
+            }
+            places
+        }
         Err((places, why)) => {
             found.notes.push(format!("{why}; the storages from there on stay opaque"));
             places
@@ -81,13 +89,14 @@ fn read_keys(bytes: &[u8]) -> Result<(Vec<Vec<u8>>, usize), PickleFault> {
     Ok((keys.iter().map(|id| text(*id)).collect(), pickle.len))
 }
 
-/// Follows the storages from `at` on; where one cannot be followed, those before it and why.
+/// Follows the storages from `at` to where they end; where one cannot be followed, those before it
+/// and why.
 fn locate(
     source: &dyn Source,
     mut at: u64,
     description: &Description,
     keys: &[Vec<u8>],
-) -> Result<Result<Places, (Places, String)>, Fault> {
+) -> Result<Result<(Places, u64), (Places, String)>, Fault> {
     let known: HashMap<_, _> = description.storages.iter().map(|s| (&s.key, s)).collect();
     let mut places = Places::new();
     for key in keys {
@@ -111,5 +120,5 @@ fn locate(
         places.insert(key.clone(), (at + 8, len));
         at += 8 + len;
     }
-    Ok(Ok(places))
+    Ok(Ok((places, at)))
 }

@@ -9,6 +9,8 @@
 //!
 //! Everything else is left opaque.
 
+use std::collections::HashSet;
+
 use super::{
     MAX_PICKLE, describe,
     place::{Places, place},
@@ -54,7 +56,11 @@ pub(crate) fn parse(
         match describe(&bytes, &prefix, &mut found.notes) {
             Ok((description, _)) => {
                 let places = places(members, &format!("{root}{part}/"), &mut found.notes);
+                let known = found.tensors.len();
                 place(source, description, &places, big_endian, found)?;
+                if part == "constants" {
+                    drop_known_names(found, known);
+                }
             }
             Err(fault) => {
                 let why = match fault {
@@ -66,6 +72,15 @@ pub(crate) fn parse(
         }
     }
     Ok(())
+}
+
+/// Keeps of the tensors from `known` on those whose names no earlier one has. An attribute may be
+/// called `constants` too.
+fn drop_known_names(found: &mut Found, known: usize) {
+    let added = found.tensors.split_off(known);
+    let names: HashSet<&str> = found.tensors.iter().map(|t| t.name.as_str()).collect();
+    let added: Vec<_> = added.into_iter().filter(|t| !names.contains(t.name.as_str())).collect();
+    found.tensors.extend(added);
 }
 
 fn read_pickle(source: &dyn Source, member: &Member) -> Result<Result<Vec<u8>, String>, Fault> {
