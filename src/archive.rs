@@ -11,6 +11,7 @@ mod extract;
 mod file;
 mod forward;
 mod hints;
+mod in_order;
 mod input;
 mod inspect;
 mod known;

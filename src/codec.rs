@@ -16,7 +16,9 @@ mod scale;
 mod scaled;
 pub mod study;
 
-pub use known::{Coded as KnownCoded, Offer, Predictor, decode as decode_known, encode as encode_known};
+pub use known::{
+    Coded as KnownCoded, Offer, Predictor, decode as decode_known, encode as encode_known,
+};
 pub use method::Method;
 
 use crate::{
@@ -107,7 +109,10 @@ pub fn encode(
     let form = match (method, spec.dtype.fields()) {
         (Method::Raw, _) => form::STORED,
         (Method::Study(method), _) => {
+            out.extend_from_slice(&[0; 4]);
             study::encode(method, spec.dtype, words, out)?;
+            let guard = bytes::check(&out[start + 4..]);
+            out[start..start + 4].copy_from_slice(&guard);
             form::STUDY + method as u8
         }
         (Method::Zstd, _) | (_, Fields::Opaque | Fields::Quantised { .. }) => {
@@ -160,10 +165,10 @@ pub fn decode(
         }
         (form::GROUP, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
         (form, _) => match study::Method::ALL.get(usize::from(form.wrapping_sub(form::STUDY))) {
-            Some(&method) => {
-                study::decode(method, spec.dtype, payload, out)?;
-                Some(())
-            }
+            Some(&method) => match bytes::checked(payload) {
+                Some(coded) => Some(study::decode(method, spec.dtype, coded, out)?),
+                None => None,
+            },
             None => None,
         },
     };
@@ -215,4 +220,3 @@ fn swap_words(bytes: &mut [u8], word: usize) {
         w.reverse();
     }
 }
-

@@ -70,7 +70,9 @@ fn print_the_ratios_of_the_series() {
         archive.restore(&back, &options, false).unwrap();
         for entry in fs::read_dir(&new).unwrap() {
             let path = entry.unwrap().path();
-            assert!(fs::read(&path).unwrap() == fs::read(back.join(path.file_name().unwrap())).unwrap());
+            assert!(
+                fs::read(&path).unwrap() == fs::read(back.join(path.file_name().unwrap())).unwrap()
+            );
         }
         let good = if ratio <= most { "ok" } else { "ABOVE" };
         let took = (took.as_secs_f64(), started.elapsed().as_secs_f64());
@@ -78,15 +80,28 @@ fn print_the_ratios_of_the_series() {
         if std::env::var_os("LMC_DETAIL").is_some() {
             let mut by: std::collections::BTreeMap<(String, u8), (u64, u64)> = Default::default();
             let mut end = 0;
-            let ends: Vec<u64> = archive.manifest.entries.iter().map(|e| { end += e.len; end }).collect();
+            let ends: Vec<u64> = archive
+                .manifest
+                .entries
+                .iter()
+                .map(|e| {
+                    end += e.len;
+                    end
+                })
+                .collect();
             for c in &archive.chunks {
                 let file = ends.partition_point(|&e| e <= c.meta.offset());
-                let t = by.entry((archive.manifest.entries[file].path.clone(), c.meta.form)).or_default();
+                let t = by
+                    .entry((archive.manifest.entries[file].path.clone(), c.meta.form))
+                    .or_default();
                 t.0 += c.meta.len();
                 t.1 += c.stored_len;
             }
             for ((file, form), (len, stored)) in by {
-                println!("    {file} form {form}: {len} -> {stored} {:.4}", stored as f64 / len as f64);
+                println!(
+                    "    {file} form {form}: {len} -> {stored} {:.4}",
+                    stored as f64 / len as f64
+                );
             }
         }
         fs::remove_dir_all(&back).unwrap();

@@ -80,7 +80,8 @@ impl Base {
     pub fn of_archive(path: &Path, archive: Archive<'static>) -> Arc<Base> {
         let manifest = archive.manifest.clone();
         let shared = Shared::new(archive);
-        let file = |entry| Box::new(SharedFile { shared: shared.clone(), entry }) as Box<dyn Source>;
+        let file =
+            |entry| Box::new(SharedFile { shared: shared.clone(), entry }) as Box<dyn Source>;
         let sources = (0..manifest.entries.len()).map(file).collect();
         let mut base = Self::of_input(path, Input::from_sources(manifest, sources));
         base.archive = Some(shared);
@@ -348,9 +349,10 @@ impl Archive<'_> {
 
     /// The error for a base that is needed and not there.
     pub(super) fn no_base(&self) -> Error {
-        let (name, files, bytes) = self.base_record.as_ref().map_or(("", 0, 0), |r| {
-            (&r.name[..], r.files.len(), r.total_len().unwrap_or(0))
-        });
+        let (name, files, bytes) = self
+            .base_record
+            .as_ref()
+            .map_or(("", 0, 0), |r| (&r.name[..], r.files.len(), r.total_len().unwrap_or(0)));
         let this = self.path.as_ref().map_or("the archive".into(), |p| p.display().to_string());
         Error::BaseMismatch(format!(
             "{this} is a delta and needs its base \"{name}\" ({files} files, {bytes} bytes), \

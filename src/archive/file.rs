@@ -128,7 +128,9 @@ impl State {
             let n = (piece.len - skip).min(buf.len() as u64) as usize;
             let bytes = self.chunk(archive, chunk as usize).map_err(|e| match e {
                 Error::Io { .. } => io::Error::other(e.at(format_args!("chunk {chunk}"))),
-                e => io::Error::new(io::ErrorKind::InvalidData, e.at(format_args!("chunk {chunk}"))),
+                e => {
+                    io::Error::new(io::ErrorKind::InvalidData, e.at(format_args!("chunk {chunk}")))
+                }
             })?;
             let (head, tail) = buf.split_at_mut(n);
             head.copy_from_slice(&bytes[(at + skip) as usize..][..n]);

@@ -142,7 +142,12 @@ pub fn encode(
 }
 
 /// Splits all words into the planes' buffers. Returns how many escapes there are.
-pub(super) fn split_words(level: Level, fields: &Split, words: &[u8], planes: &mut Planes) -> usize {
+pub(super) fn split_words(
+    level: Level,
+    fields: &Split,
+    words: &[u8],
+    planes: &mut Planes,
+) -> usize {
     let n = words.len() / fields.word_len();
     let escapes = planes.with(fields, n, |p| split::split(level, fields, words, p));
     planes.escapes.resize(planes.escapes.len().max(escapes), 0);
@@ -227,7 +232,12 @@ pub fn decode(
     let scaled = flags & (ROWS | COLUMNS);
     let valid = if scaled == 0 { fields.is_valid() } else { fields.is_valid_shifted() };
     let rest_most = float.bits.min(16) - float.exponent;
-    if !valid || scaled == COLUMNS || fields.rest_bits > rest_most {
+    let base_unused = scaled == 0 && !fields.is_windowed();
+    if !valid
+        || scaled == COLUMNS
+        || fields.rest_bits > rest_most
+        || (base_unused && fields.base != 1)
+    {
         return None;
     }
     let n = out.len() / fields.word_len();
