@@ -208,16 +208,20 @@ pub fn cascade_room(scratch: &mut Vec<u8>, n: usize) -> &mut [u8] {
 /// Whether a sample of the values promises a gain of less than a hundredth.
 fn looks_flat(level: Level, values: &[u8], bits: u8) -> bool {
     const GROUP: usize = 64;
-    const STEP: usize = 16;
-    if values.len() < GROUP * STEP * 32 {
+    if values.len() < 8 * 64 * GROUP {
         return false;
     }
-    let mut counts = [0u32; 256];
-    let mut n = 0u64;
-    for group in values.chunks_exact(GROUP * STEP) {
-        histogram::count(level, &group[..GROUP], &mut counts);
-        n += GROUP as u64;
+    let mut sample = [0; 64 * GROUP];
+    let mut n = 0;
+    let groups = values.len() / GROUP;
+    for k in 0..64 {
+        let at = k * groups / 64 * GROUP;
+        sample[n..n + GROUP].copy_from_slice(&values[at..at + GROUP]);
+        n += GROUP;
     }
+    let mut counts = [0u32; 256];
+    histogram::count(level, &sample, &mut counts);
+    let n = n as u64;
     let present = counts.iter().filter(|&&c| c > 0).count() as u64;
     // Miller and Madow: a sample of n hides (present − 1) / (2 n ln 2) bits of entropy.
     let hidden = present.saturating_sub(1) * 185;
