@@ -12,6 +12,7 @@ mod integer;
 mod known;
 mod method;
 mod plane;
+mod quantised;
 mod scale;
 mod scaled;
 pub mod study;
@@ -37,6 +38,8 @@ pub mod form {
     pub const SPLIT: u8 = 4;
     /// One plane a byte of the word.
     pub const GROUP: u8 = 5;
+    /// Quantised groups as a plane for each kind of field.
+    pub const QUANTISED: u8 = 7;
     /// A method of the studies, by the order of `study::Method::ALL`: this and up.
     pub const STUDY: u8 = 16;
     /// Residuals of a prediction.
@@ -71,6 +74,7 @@ impl ChunkSpec {
 pub struct Scratch {
     swapped: Vec<u8>,
     planes: plane::Planes,
+    quantised: quantised::Scratch,
     known: known::KnownScratch,
 }
 
@@ -110,8 +114,12 @@ pub fn encode(
             study::encode(method, spec.dtype, words, out)?;
             form::STUDY + method as u8
         }
-        (Method::Zstd, _) | (_, Fields::Opaque | Fields::Quantised { .. }) => {
-            bytes::encode(method, bytes, out)?
+        (Method::Zstd, _) | (_, Fields::Opaque) => bytes::encode(method, bytes, out)?,
+        // Where zstd may win, bytes are as they came: no format turns groups around.
+        (_, Fields::Quantised { .. }) if spec.big_endian => bytes::encode(method, bytes, out)?,
+        (_, Fields::Quantised { .. }) => {
+            let coder = &mut planes.coder;
+            quantised::encode(level, method, spec.dtype, words, &mut scratch.quantised, coder, out)?
         }
         (_, Fields::Float { bits, exponent }) => {
             let float = float::Float { bits, exponent, row: spec.rows(words.len() / word) };
@@ -158,6 +166,10 @@ pub fn decode(
             let float = float::Float { bits, exponent, row: spec.rows(out.len() / word) };
             float::decode(level, &float, payload, planes, out)
         }
+        (form::QUANTISED, Fields::Quantised { .. }) if !spec.big_endian => {
+            let coder = &mut planes.coder;
+            quantised::decode(level, spec.dtype, payload, &mut scratch.quantised, coder, out)
+        }
         (form::GROUP, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
         (form, _) => match study::Method::ALL.get(usize::from(form.wrapping_sub(form::STUDY))) {
             Some(&method) => {
@@ -183,6 +195,7 @@ pub fn describe(form: u8, payload_start: &[u8]) -> &'static str {
         form::ZSTD => "zstd",
         form::SPLIT => float::describe(payload_start),
         form::GROUP => "group",
+        form::QUANTISED => "quantised",
         form::DELTA => known::describe(payload_start),
         form::XOR => "xor",
         form::MOMENT => "moment",
