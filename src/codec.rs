@@ -16,7 +16,9 @@ mod scale;
 mod scaled;
 pub mod study;
 
-pub use known::{Coded as KnownCoded, Offer, Predictor, decode as decode_known, encode as encode_known};
+pub use known::{
+    Coded as KnownCoded, Offer, Predictor, decode as decode_known, encode as encode_known,
+};
 pub use method::Method;
 
 use crate::{

@@ -19,10 +19,8 @@ fn json(path: &Path) -> serde_json::Value {
 
 /// A safetensors file with one BF16 tensor of `n` values.
 fn safetensors(path: &Path, n: usize, seed: u32) {
-    let header = format!(
-        r#"{{"w":{{"dtype":"BF16","shape":[{n}],"data_offsets":[0,{}]}}}}"#,
-        2 * n
-    );
+    let header =
+        format!(r#"{{"w":{{"dtype":"BF16","shape":[{n}],"data_offsets":[0,{}]}}}}"#, 2 * n);
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
     bytes.extend(header.as_bytes());
     for i in 0..n as u32 {

@@ -9,6 +9,8 @@ use std::{
 
 #[path = "cli/archive.rs"]
 mod archive;
+#[path = "cli/base.rs"]
+mod base;
 #[path = "cli/damage.rs"]
 mod damage;
 #[path = "cli/data.rs"]

@@ -134,7 +134,7 @@ fn log_ticks(from: f64, to: f64) -> Vec<f64> {
 
 fn number(value: f64) -> String {
     let digits = match value.abs() {
-        v if v == 0.0 => 0,
+        0.0 => 0,
         v if v >= 100.0 => usize::from(v.fract() != 0.0),
         v if v >= 1.0 => 2,
         v if v >= 0.01 => 3,

@@ -1,8 +1,13 @@
 //! Arguments that several verbs take.
 
 use super::{progress::Bar, signal};
-use crate::{Error, Options, Result, codec::Method, dtype::Dtype, pipeline, simd::Level};
-use std::{path::Path, str::FromStr};
+use crate::{
+    Error, Options, Result, archive::Base, codec::Method, dtype::Dtype, pipeline, simd::Level,
+};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 /// What every verb takes.
 #[derive(clap::Args)]
@@ -69,6 +74,29 @@ impl Common {
     /// Threads that will work.
     pub fn n_threads(&self) -> usize {
         pipeline::worker_count(self.threads.unwrap_or(0))
+    }
+}
+
+/// What verbs take that read or make deltas.
+#[derive(clap::Args)]
+pub struct Bases {
+    /// A checkpoint or archive that X is a delta to. Where that is a delta itself, its own base
+    /// is looked for beside it, or given as another --base
+    #[arg(long = "base", value_name = "BASE")]
+    paths: Vec<PathBuf>,
+}
+
+impl Bases {
+    /// Adds the base, opened with the same options.
+    pub fn attach(&self, options: Options) -> Result<Options> {
+        let Some((first, others)) = self.paths.split_first() else { return Ok(options) };
+        let base = Base::open(first, others, &options)?;
+        Ok(options.with_base(Some(base)))
+    }
+
+    /// Whether none was given.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
     }
 }
 

@@ -35,26 +35,6 @@ impl Bar {
         Bar(Some(bar))
     }
 
-    /// Shows step `done` of `total`.
-    pub fn step(&self, done: usize, total: usize, what: &str) {
-        if let Some(bar) = &self.0 {
-            bar.set_length(total as u64);
-            bar.set_position(done as u64);
-            bar.set_message(what.to_owned());
-        }
-    }
-
-    /// A bar that counts steps instead of bytes.
-    pub fn steps(quiet: bool) -> Bar {
-        let bar = Bar::new(quiet, "", || Some(0));
-        if let (Some(bar), Ok(style)) =
-            (&bar.0, ProgressStyle::with_template("[{bar:30}] {pos}/{len} {msg}"))
-        {
-            bar.set_style(style.progress_chars("=> "));
-        }
-        bar
-    }
-
     /// What the library calls.
     pub fn callback(&self) -> Option<Progress> {
         let bar = self.0.clone()?;

@@ -121,7 +121,7 @@ fn cost(counts: &[u32], split: &Split, sampled: usize, n: usize) -> u64 {
             present += 1;
             rare += 4096u64.saturating_sub(4096 * 4096 * u64::from(c) / sampled.max(1) as u64);
         } else {
-            bits_q16 += u64::from(c) * ESCAPE_BITS << 16;
+            bits_q16 += (u64::from(c) * ESCAPE_BITS) << 16;
         }
     }
     // 2^16 / (2 ln 2) for what is hidden; 2^16 / (4096^2 ln 2) for what rare symbols take.

@@ -142,7 +142,12 @@ pub fn encode(
 }
 
 /// Splits all words into the planes' buffers. Returns how many escapes there are.
-pub(super) fn split_words(level: Level, fields: &Split, words: &[u8], planes: &mut Planes) -> usize {
+pub(super) fn split_words(
+    level: Level,
+    fields: &Split,
+    words: &[u8],
+    planes: &mut Planes,
+) -> usize {
     let n = words.len() / fields.word_len();
     let escapes = planes.with(fields, n, |p| split::split(level, fields, words, p));
     planes.escapes.resize(planes.escapes.len().max(escapes), 0);

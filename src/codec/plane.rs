@@ -4,6 +4,7 @@
 //! coded plane    coder (1 byte), length (4 bytes), data
 //! ```
 
+use super::bytes::{check, checked};
 use crate::{
     bits::{pack, unpack},
     entropy::{
@@ -125,13 +126,17 @@ fn code(
         Policy::Coder(CASCADE) => {
             let plan = cascade::plan(&counts);
             let room = cascade_room(&mut scratch.cascade, values.len());
-            out.resize(start + limit.max(1) - 1, 0);
-            let len = cascade::encode(level, &plan, values, room, &mut out[start..])?;
-            out.truncate(start + len);
+            out.resize(start + limit.max(GUARD + 1) - 1, 0);
+            let len = cascade::encode(level, &plan, values, room, &mut out[start + GUARD..])?;
+            out.truncate(start + GUARD + len);
+            guard_cascade(&mut out[start..]);
             return Some(CASCADE);
         }
         Policy::Coder(HUFFMAN) => {
+            out.extend_from_slice(&[0; GUARD]);
             huffman::encode(level, values, &mut scratch.huffman, out);
+            let guard = check(&out[start + GUARD..]);
+            out[start..start + GUARD].copy_from_slice(&guard);
             return (out.len() - start < limit).then_some(HUFFMAN);
         }
         Policy::Coder(RUNS) => {
@@ -159,6 +164,28 @@ fn code(
     let at = rans::encode(level, lanes, values, &encode_table, stream)?;
     out.extend_from_slice(&stream[at..]);
     (out.len() - start < limit).then_some(RANS)
+}
+
+/// Bytes in front of a cascade that guard its header: symbols of a level that do not occur
+/// could change unnoticed.
+pub const GUARD: usize = 4;
+
+/// The guard of a cascade's header, which has 1 + 7 bytes a level.
+fn cascade_guard(cascade: &[u8]) -> [u8; GUARD] {
+    let levels = usize::from(cascade.first().copied().unwrap_or(0));
+    check(&cascade[..cascade.len().min(1 + 7 * levels)])
+}
+
+/// Fills in the guard of the cascade that stands behind it.
+pub fn guard_cascade(data: &mut [u8]) {
+    let guard = cascade_guard(&data[GUARD..]);
+    data[..GUARD].copy_from_slice(&guard);
+}
+
+/// The cascade behind a guard, if it is its own.
+pub fn guarded_cascade(data: &[u8]) -> Option<&[u8]> {
+    let (guard, cascade) = data.split_first_chunk::<GUARD>()?;
+    (*guard == cascade_guard(cascade)).then_some(cascade)
 }
 
 /// Scratch for cascades of `n` symbols.
@@ -228,9 +255,9 @@ impl Coded<'_> {
             RANS => return decode_rans(level, self.data, bits, out),
             CASCADE => {
                 let room = cascade_room(&mut scratch.cascade, out.len());
-                cascade::decode(level, self.data, room, out) && below(out, bits)
+                cascade::decode(level, guarded_cascade(self.data)?, room, out) && below(out, bits)
             }
-            HUFFMAN => huffman::decode(level, self.data, out) && below(out, bits),
+            HUFFMAN => huffman::decode(level, checked(self.data)?, out) && below(out, bits),
             RUNS => runs::decode(self.data, out) && below(out, bits),
             _ => false,
         };

@@ -91,15 +91,18 @@ pub fn second(level: Level, s: &Second, known: SecondInputs, out: &mut [u8], con
     assert!(contexts.len() == n);
     let s = *s;
     float_state::with_default(|| {
-        level.run(|()| match s.order {
-            0 => second_each(s, known, out, contexts, |g, kept| {
-                (f64::from(s.gain * g) * f64::from(g) + f64::from(kept)) as f32
-            }),
-            1 => second_each(s, known, out, contexts, |g, kept| (s.gain * g) * g + kept),
-            _ => second_each(s, known, out, contexts, |g, kept| {
-                (f64::from(g * g) * f64::from(s.gain) + f64::from(kept)) as f32
-            }),
-        }, ());
+        level.run(
+            |()| match s.order {
+                0 => second_each(s, known, out, contexts, |g, kept| {
+                    (f64::from(s.gain * g) * f64::from(g) + f64::from(kept)) as f32
+                }),
+                1 => second_each(s, known, out, contexts, |g, kept| (s.gain * g) * g + kept),
+                _ => second_each(s, known, out, contexts, |g, kept| {
+                    (f64::from(g * g) * f64::from(s.gain) + f64::from(kept)) as f32
+                }),
+            },
+            (),
+        );
     });
 }
 
@@ -115,7 +118,8 @@ fn second_each(
     let olds = known.v0.as_chunks::<4>().0.iter().zip(known.m0.as_chunks::<4>().0);
     let all = outs.zip(olds).zip(known.m1.as_chunks::<4>().0);
     for (((out, context), (v0, m0)), m1) in all {
-        let (v0, m0, m1) = (f32::from_le_bytes(*v0), f32::from_le_bytes(*m0), f32::from_le_bytes(*m1));
+        let (v0, m0, m1) =
+            (f32::from_le_bytes(*v0), f32::from_le_bytes(*m0), f32::from_le_bytes(*m1));
         let g = ((f64::from(m1) - s.beta1 * f64::from(m0)) * s.inverse) as f32;
         let v = sum(g, v0 * s.beta2);
         let exponent = |x: f32| (x.to_bits() >> 23 & 0xff) as i32;
@@ -140,20 +144,29 @@ pub struct WeightInputs<'a> {
 ///
 /// # Panics
 /// Where lengths differ.
-pub fn weights(level: Level, s: &Weights, known: WeightInputs, out: &mut [u8], contexts: &mut [u8]) {
+pub fn weights(
+    level: Level,
+    s: &Weights,
+    known: WeightInputs,
+    out: &mut [u8],
+    contexts: &mut [u8],
+) {
     let WeightInputs { w0, m1, v1 } = known;
     let n = out.len() / 4;
     assert!(out.len() == 4 * n && w0.len() == 4 * n && m1.len() == 4 * n && v1.len() == 4 * n);
     assert!(contexts.len() == n);
     let s = *s;
     float_state::with_default(|| {
-        level.run(|()| match s.order {
-            0 => weights_each(s, known, out, contexts, |w, m, d| w + (s.step * m) / d),
-            1 => weights_each(s, known, out, contexts, |w, m, d| w + s.step * (m / d)),
-            _ => weights_each(s, known, out, contexts, |w, m, d| {
-                (f64::from(w) + f64::from(s.step) * f64::from(m / d)) as f32
-            }),
-        }, ());
+        level.run(
+            |()| match s.order {
+                0 => weights_each(s, known, out, contexts, |w, m, d| w + (s.step * m) / d),
+                1 => weights_each(s, known, out, contexts, |w, m, d| w + s.step * (m / d)),
+                _ => weights_each(s, known, out, contexts, |w, m, d| {
+                    (f64::from(w) + f64::from(s.step) * f64::from(m / d)) as f32
+                }),
+            },
+            (),
+        );
     });
 }
 
@@ -168,7 +181,8 @@ fn weights_each(
     let outs = out.as_chunks_mut::<4>().0.iter_mut().zip(contexts);
     let moments = known.m1.as_chunks::<4>().0.iter().zip(known.v1.as_chunks::<4>().0);
     for (((out, context), w0), (m1, v1)) in outs.zip(known.w0.as_chunks::<4>().0).zip(moments) {
-        let (w0, m1, v1) = (f32::from_le_bytes(*w0), f32::from_le_bytes(*m1), f32::from_le_bytes(*v1));
+        let (w0, m1, v1) =
+            (f32::from_le_bytes(*w0), f32::from_le_bytes(*m1), f32::from_le_bytes(*v1));
         let w = update(w0 * s.decay, m1, v1.sqrt() / s.bias + s.eps);
         let w = instead_of_nan(w, w0);
         *context = (w.to_bits() >> 23) as u8;

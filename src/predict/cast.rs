@@ -20,10 +20,13 @@ pub enum Narrow {
 /// Where `narrow` is not half as long as `wide`, or `wide` is not whole words.
 pub fn round(level: Level, to: Narrow, wide: &[u8], narrow: &mut [u8]) {
     check(narrow, wide);
-    level.run(|()| match to {
-        Narrow::Bf16 => convert(wide, narrow, bf16_of_f32),
-        Narrow::F16 => convert(wide, narrow, f16_of_f32),
-    }, ());
+    level.run(
+        |()| match to {
+            Narrow::Bf16 => convert(wide, narrow, bf16_of_f32),
+            Narrow::F16 => convert(wide, narrow, f16_of_f32),
+        },
+        (),
+    );
 }
 
 /// Widens words of a narrow type to 32-bit floats.
@@ -32,13 +35,16 @@ pub fn round(level: Level, to: Narrow, wide: &[u8], narrow: &mut [u8]) {
 /// As [`round`].
 pub fn widen(level: Level, from: Narrow, narrow: &[u8], wide: &mut [u8]) {
     check(narrow, wide);
-    level.run(|()| {
-        let pairs = wide.as_chunks_mut().0.iter_mut().zip(narrow.as_chunks().0);
-        match from {
-            Narrow::Bf16 => pairs.for_each(|(w, n)| *w = f32_of_bf16(*n)),
-            Narrow::F16 => pairs.for_each(|(w, n)| *w = f32_of_f16(*n)),
-        }
-    }, ());
+    level.run(
+        |()| {
+            let pairs = wide.as_chunks_mut().0.iter_mut().zip(narrow.as_chunks().0);
+            match from {
+                Narrow::Bf16 => pairs.for_each(|(w, n)| *w = f32_of_bf16(*n)),
+                Narrow::F16 => pairs.for_each(|(w, n)| *w = f32_of_f16(*n)),
+            }
+        },
+        (),
+    );
 }
 
 fn check(narrow: &[u8], wide: &[u8]) {
@@ -113,7 +119,9 @@ mod tests {
     fn interesting() -> Vec<u8> {
         let mut words: Vec<u32> = Vec::new();
         for e in 0..=255u32 {
-            for m in [0, 1, 0xfff, 0x1000, 0x1001, 0x7fff, 0x8000, 0x8001, 0x2000, 0x3000, 0x7f_ffff] {
+            for m in
+                [0, 1, 0xfff, 0x1000, 0x1001, 0x7fff, 0x8000, 0x8001, 0x2000, 0x3000, 0x7f_ffff]
+            {
                 words.push(e << 23 | m);
                 words.push(1 << 31 | e << 23 | m | 0x18000);
             }

@@ -99,7 +99,8 @@ pub fn encode_symbols(
     coder.stream.resize(coder.stream.len().max(room), 0);
     let stream = &mut coder.stream[..room];
     // Every symbol was counted, so every table has it.
-    let at = rans::encode_contexts(level, lanes, symbols, clustered, &tables, stream).unwrap_or(room);
+    let at =
+        rans::encode_contexts(level, lanes, symbols, clustered, &tables, stream).unwrap_or(room);
     out.extend_from_slice(&((room - at) as u32).to_le_bytes());
     out.extend_from_slice(&stream[at..]);
 }
@@ -213,7 +214,9 @@ fn order<const W: usize>(x: u64) -> u64 {
 pub fn symbols_of(word: usize, deltas: &[u8], symbols: &mut [u8]) {
     let classes = Classes::of_word(word);
     match word {
-        1 => symbols.iter_mut().zip(deltas).for_each(|(s, &d)| *s = classes.symbol((d as i8).into())),
+        1 => {
+            symbols.iter_mut().zip(deltas).for_each(|(s, &d)| *s = classes.symbol((d as i8).into()))
+        }
         2 => symbols.iter_mut().zip(deltas.as_chunks().0).for_each(|(s, d)| {
             *s = classes.symbol(i16::from_le_bytes(*d).into());
         }),

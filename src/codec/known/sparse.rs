@@ -12,7 +12,7 @@
 
 use super::{
     classes::{self, Classes, FINE},
-    residual::{Bits, BitSource, Buffers, residual_at, undo_at},
+    residual::{BitSource, Bits, Buffers, residual_at, undo_at},
 };
 use crate::{
     bits::{read_varint, write_varint},
