@@ -5,7 +5,7 @@
 //! body     clusters of contexts (1 byte, 1 … 16)
 //!          first context of every cluster but the first (1 byte each, ascending)
 //!          log2 of the lanes (1 byte)
-//!          tables, the first by itself, each other one relative to the one before
+//!          a frequency table for each cluster
 //!          length of the stream (4 bytes), rANS stream of the symbols
 //!          for each word: the bits that follow its symbol's class
 //! ```
