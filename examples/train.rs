@@ -119,6 +119,9 @@ struct Parameter {
     model: Vec<half::bf16>,
 }
 
+/// One kind of tensor of a parameter.
+type Stream = fn(&Parameter) -> Bytes;
+
 struct Trainer {
     parameters: Vec<Parameter>,
 }
@@ -162,7 +165,7 @@ impl Trainer {
 
     fn snapshot(&self, step: u64) -> Result<Snapshot> {
         let mut snapshot = Snapshot::new();
-        let streams: [(&str, Dtype, fn(&Parameter) -> Bytes); 4] = [
+        let streams: [(&str, Dtype, Stream); 4] = [
             ("exp_avg", Dtype::F32, |p| Bytes::from_words(p.exp_avg.clone())),
             ("exp_avg_sq", Dtype::F32, |p| Bytes::from_words(p.exp_avg_sq.clone())),
             ("master", Dtype::F32, |p| Bytes::from_words(p.master.clone())),

@@ -1,6 +1,7 @@
 //! Whole archives: the public API for compressing, decompressing and looking into them.
 
 mod base;
+mod chain;
 mod checkpoint;
 mod compress;
 mod cost;
@@ -10,6 +11,7 @@ mod extract;
 mod file;
 mod forward;
 mod hints;
+mod in_order;
 mod input;
 mod inspect;
 mod known;

@@ -11,6 +11,7 @@ pub mod measure;
 pub mod method;
 pub mod plot;
 pub mod report;
+pub mod request;
 pub mod statistics;
 pub mod study_fields;
 pub mod study_lmc;
@@ -33,10 +34,16 @@ pub trait Codec {
         1
     }
 
-    /// Appends the coded `input`, whole words of `dtype`, to `out`.
+    /// Whether it finds the tensors of a file itself, so that it is given files as they are.
+    fn takes_files(&self) -> bool {
+        false
+    }
+
+    /// Writes the coded `input`, whole words of `dtype`, to `out`, which is empty but keeps the
+    /// memory of the call before.
     fn encode(&mut self, dtype: Dtype, input: &[u8], out: &mut Vec<u8>) -> Result<()>;
 
-    /// Fills `out`, which has the length of the input, from what [`Codec::encode`] appended.
+    /// Fills `out`, which has the length of the input, from what [`Codec::encode`] wrote.
     fn decode(&mut self, dtype: Dtype, coded: &[u8], out: &mut [u8]) -> Result<()>;
 }
 
@@ -97,10 +104,8 @@ impl<'a> Context<'a> {
 
 /// The method or baseline of this name.
 pub fn codec(name: &str, threads: usize) -> Result<Box<dyn Codec>> {
-    if let Some(codec) = method::by_name(name, threads) {
-        return codec;
-    }
-    baseline::by_name(name, threads).ok_or_else(|| {
+    let codec = method::by_name(name, threads).or_else(|| baseline::by_name(name, threads));
+    codec.ok_or_else(|| {
         let known = format!("{}, {}", method::names().join(", "), baseline::names().join(", "));
         Error::InvalidArgument(format!("no method or baseline is called {name}; there are {known}"))
     })

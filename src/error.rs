@@ -77,6 +77,9 @@ impl From<std::io::Error> for Error {
         if source.kind() == std::io::ErrorKind::UnexpectedEof {
             return Error::Truncated("the data ends too early".into());
         }
-        Error::Io { context: "i/o".into(), source }
+        // One of ours that passed through an interface of the standard library.
+        source
+            .downcast::<Error>()
+            .unwrap_or_else(|source| Error::Io { context: "i/o".into(), source })
     }
 }

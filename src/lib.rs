@@ -23,9 +23,9 @@ pub mod dtype;
 pub mod entropy;
 pub mod error;
 pub mod format;
-pub mod pipeline;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+pub mod pipeline;
 pub mod predict;
 pub mod shader;
 pub mod simd;

@@ -146,7 +146,7 @@ shader! {
 
 shader! {
     /// Bit planes of words of 1, 2, 4 or 8 bytes.
-    BITPLANE = "transform/bitplane", workgroup 64;
+    BITPLANE = "transform/bitplane", workgroup 256;
     BitplaneParams {
         /// Number of words.
         n_words,
@@ -213,7 +213,7 @@ shader! {
     }
     buffers ["symbols", "contexts", "counts"];
     count(symbols, counts);
-    count_by_context(symbols, contexts, counts);
+    count_contexts(symbols, contexts, counts);
 }
 
 shader! {

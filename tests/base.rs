@@ -166,10 +166,6 @@ fn check(out: &Path, files: &[(&str, Vec<u8>)], options: &Options) {
         assert!(archive.file(i).read_vec(0, entry.len).unwrap() == *bytes, "{}", entry.path);
     }
     fs::remove_dir_all(&back).unwrap();
-    if archive.base_record.is_some() && options.base.is_none() {
-        // It was found beside the archive; a pipe has nothing beside it.
-        return;
-    }
     let bytes = fs::read(out).unwrap();
     decompress_stream(&mut &bytes[..], &back, options, false).unwrap();
     for (name, bytes) in files {
@@ -274,12 +270,31 @@ fn whatever_became_of_the_tensors_the_bytes_come_back() {
     let narrow = |t: &Tensor, values: &[f32]| (t.0, "BF16", t.2.clone(), bf16s(values));
     let cases: Vec<(&str, Vec<Tensor>, usize)> = vec![
         ("other order", new.iter().rev().cloned().collect(), len * 7 / 10),
-        ("added", [&new[..], &[("more", "F32", vec![40, 96], f32s(&run.m[0][..3840]))]].concat(), len),
+        (
+            "added",
+            [&new[..], &[("more", "F32", vec![40, 96], f32s(&run.m[0][..3840]))]].concat(),
+            len,
+        ),
         ("removed", new[1..].to_vec(), len / 2),
-        ("renamed", vec![("a", "F32", new[0].2.clone(), new[0].3.clone()), ("b", "F32", new[1].2.clone(), new[1].3.clone())], len * 7 / 10),
-        ("reshaped", vec![("layers.0.up.weight", "F32", vec![128, 160], new[0].3.clone())], len / 2),
+        (
+            "renamed",
+            vec![
+                ("a", "F32", new[0].2.clone(), new[0].3.clone()),
+                ("b", "F32", new[1].2.clone(), new[1].3.clone()),
+            ],
+            len * 7 / 10,
+        ),
+        (
+            "reshaped",
+            vec![("layers.0.up.weight", "F32", vec![128, 160], new[0].3.clone())],
+            len / 2,
+        ),
         ("grown", new.iter().map(grown).collect(), len),
-        ("shrunk", vec![(NAMES[0], "F32", vec![150, 128], new[0].3[..150 * 128 * 4].to_vec())], len / 2),
+        (
+            "shrunk",
+            vec![(NAMES[0], "F32", vec![150, 128], new[0].3[..150 * 128 * 4].to_vec())],
+            len / 2,
+        ),
         ("narrowed", vec![narrow(&new[0], &run.w[0]), narrow(&new[1], &run.w[1])], 2000),
         ("other type", vec![(NAMES[0], "I32", SHAPES[0].to_vec(), new[0].3.clone())], len),
         ("other bytes", vec![(NAMES[0], "U8", vec![81920], new[0].3.clone())], len),
@@ -307,7 +322,9 @@ fn odd_states_of_the_optimizer_come_back() {
     type Change<'c> = (&'c str, &'c dyn Fn(&mut Training));
     let changes: [Change; 6] = [
         ("NaN and infinity", &|t| {
-            for (i, x) in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-42].iter().enumerate() {
+            for (i, x) in
+                [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-42].iter().enumerate()
+            {
                 for k in [0, 64, 5000, 20400] {
                     t.m[0][k + i * 7 % 20] = *x;
                     t.v[0][k.saturating_sub(i)] = *x;
@@ -372,9 +389,11 @@ fn a_wrong_changed_or_missing_base_is_named_with_the_archive() {
     assert!(text.contains("\"base\"") && text.contains("wrong"), "{text}");
     // One bit of every file, anywhere, in turn: a bit that no chunk was coded with may change.
     let mut found = 0;
-    for (name, bytes) in fs::read_dir(&base).unwrap().map(|e| e.unwrap().path()).map(|p| {
-        (p.clone(), fs::read(p).unwrap())
-    }) {
+    for (name, bytes) in fs::read_dir(&base)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .map(|p| (p.clone(), fs::read(p).unwrap()))
+    {
         for k in [1, 2, 3] {
             let mut changed = bytes.clone();
             let at = bytes.len() * k / 4;
@@ -427,11 +446,16 @@ fn no_flipped_bit_of_a_delta_goes_unnoticed() {
     let archive = lmc_gpu::compress(&new, &options).unwrap();
     assert!(lmc_gpu::decompress(&archive, &options).unwrap() == new);
     let out = dir.path().join("out");
-    for i in (0..archive.len()).step_by(1 + archive.len() / 300).chain(archive.len() - 60..archive.len()) {
+    for i in
+        (0..archive.len()).step_by(1 + archive.len() / 300).chain(archive.len() - 60..archive.len())
+    {
         let mut bad = archive.clone();
         bad[i] ^= 1 << (i % 8);
         assert!(lmc_gpu::decompress(&bad, &options).is_err(), "bit {} of byte {i}", i % 8);
-        assert!(decompress_stream(&mut &bad[..], &out, &options, false).is_err(), "byte {i}, piped");
+        assert!(
+            decompress_stream(&mut &bad[..], &out, &options, false).is_err(),
+            "byte {i}, piped"
+        );
         let cut = &archive[..i];
         assert!(lmc_gpu::decompress(cut, &options).is_err(), "cut at {i}");
     }

@@ -70,7 +70,9 @@ fn print_the_ratios_of_the_series() {
         archive.restore(&back, &options, false).unwrap();
         for entry in fs::read_dir(&new).unwrap() {
             let path = entry.unwrap().path();
-            assert!(fs::read(&path).unwrap() == fs::read(back.join(path.file_name().unwrap())).unwrap());
+            assert!(
+                fs::read(&path).unwrap() == fs::read(back.join(path.file_name().unwrap())).unwrap()
+            );
         }
         let good = if ratio <= most { "ok" } else { "ABOVE" };
         let took = (took.as_secs_f64(), started.elapsed().as_secs_f64());
@@ -78,15 +80,28 @@ fn print_the_ratios_of_the_series() {
         if std::env::var_os("LMC_DETAIL").is_some() {
             let mut by: std::collections::BTreeMap<(String, u8), (u64, u64)> = Default::default();
             let mut end = 0;
-            let ends: Vec<u64> = archive.manifest.entries.iter().map(|e| { end += e.len; end }).collect();
+            let ends: Vec<u64> = archive
+                .manifest
+                .entries
+                .iter()
+                .map(|e| {
+                    end += e.len;
+                    end
+                })
+                .collect();
             for c in &archive.chunks {
                 let file = ends.partition_point(|&e| e <= c.meta.offset());
-                let t = by.entry((archive.manifest.entries[file].path.clone(), c.meta.form)).or_default();
+                let t = by
+                    .entry((archive.manifest.entries[file].path.clone(), c.meta.form))
+                    .or_default();
                 t.0 += c.meta.len();
                 t.1 += c.stored_len;
             }
             for ((file, form), (len, stored)) in by {
-                println!("    {file} form {form}: {len} -> {stored} {:.4}", stored as f64 / len as f64);
+                println!(
+                    "    {file} form {form}: {len} -> {stored} {:.4}",
+                    stored as f64 / len as f64
+                );
             }
         }
         fs::remove_dir_all(&back).unwrap();
@@ -111,8 +126,7 @@ fn best(mut f: impl FnMut()) -> f64 {
 /// Compresses and restores words against a base in memory, and prints multiples of memcpy.
 fn measure(what: &str, dtype: Dtype, base: Vec<u8>, new: &[u8]) {
     let base = Base::from_bytes("base", base.into(), Some(dtype));
-    let options =
-        Options::default().with_threads(1).with_dtype(Some(dtype)).with_base(Some(base));
+    let options = Options::default().with_threads(1).with_dtype(Some(dtype)).with_base(Some(base));
     let (mut out, mut back) = (Vec::new(), vec![0u8; new.len()]);
     let copy = best(|| back.copy_from_slice(new));
     let encode = best(|| drop(compress_into(new, &options, &mut out).unwrap()));

@@ -137,8 +137,9 @@ fn a_save_killed_at_any_instant_loses_no_earlier_step() {
     let kills = std::env::var("LMC_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(20);
     let series = Series::new(&[1]);
     let mut random = Random::new(1);
+    let mut save = series.save(2);
     let started = Instant::now();
-    series.saves(2);
+    assert!(save.status().unwrap().success());
     let whole = started.elapsed().as_micros() as u64;
     let mut known = vec![1, 2];
     let mut killed = 0;
@@ -185,8 +186,10 @@ fn what_every_stage_of_a_save_leaves_is_invisible_and_cleaned_up() {
     series.saves(3);
     assert_eq!(series.left_over(), [""; 0]);
     std::fs::write(steps.join(".lmc-x.tmp"), b"").unwrap();
+    std::fs::write(series.store.root().join(".lmc-y.tmp"), b"").unwrap();
     let removed = series.store.gc(&GcOptions::default()).unwrap();
     assert_eq!(removed.files, [".lmc-x.tmp"]);
+    assert!(!series.store.root().join(".lmc-y.tmp").exists());
     for step in [1, 2, 3] {
         assert_restores(&series.store, step);
     }

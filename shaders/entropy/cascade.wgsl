@@ -11,6 +11,10 @@
 // decode  count_digits, scan, expand for each level, the last first
 
 const WG_SIZE = 256u;
+// Symbols that are counted whole; words of a sampled group, and groups of a stretch.
+const SAMPLED_FROM = 65536u;
+const GROUP_WORDS = 16u;
+const STRETCH = 64u;
 
 struct Params {
     n_symbols: u32,
@@ -45,8 +49,8 @@ var<workgroup> sums: array<vec4<u32>, 256>;
 var<workgroup> tile_levels: array<atomic<u32>, 771>;
 var<workgroup> tile_raw: array<atomic<u32>, 1025>;
 
-// One word of symbols per invocation: of all, or where there are 64 Ki of them or more, of one
-// group of 64 in each stretch of 32 groups. Counts are added to what `counts` holds.
+// One word of symbols per invocation: of all, or where there are `SAMPLED_FROM` of them or more,
+// of one group in each stretch of groups. Counts are added to what `counts` holds.
 @compute @workgroup_size(WG_SIZE)
 fn sample(
     @builtin(workgroup_id) group: vec3<u32>,
@@ -57,7 +61,7 @@ fn sample(
     workgroupBarrier();
     let i = (group.y * grid.x + group.x) * WG_SIZE + local;
     let n = params.n_symbols;
-    if n < 65536u {
+    if n < SAMPLED_FROM {
         if 4u * i < n {
             let word = symbols[i];
             for (var j = 0u; j < min(4u, n - 4u * i); j++) {
@@ -65,9 +69,10 @@ fn sample(
             }
         }
     } else {
-        let stretch = i / 16u;
-        if stretch < n / 2048u {
-            let word = symbols[512u * stretch + 16u * (13u * stretch % 32u) + i % 16u];
+        let stretch = i / GROUP_WORDS;
+        if stretch < n / (4u * GROUP_WORDS * STRETCH) {
+            let group_at = stretch * STRETCH + 13u * stretch % STRETCH;
+            let word = symbols[group_at * GROUP_WORDS + i % GROUP_WORDS];
             for (var j = 0u; j < 4u; j++) {
                 atomicAdd(&bins[extractBits(word, 8u * j, 8u)], 1u);
             }
@@ -139,9 +144,20 @@ fn scan_tile(local: u32, value: vec4<u32>) -> vec4<u32> {
     return sums[local] - value;
 }
 
-// Rank of the symbol in byte `k` of a word.
-fn rank_at(word: u32, k: u32) -> u32 {
-    return ranks[extractBits(word, 8u * k, 8u)];
+// The 16 symbols from `first` on, four a word, and zeros beyond the last.
+fn load(first: u32) -> vec4<u32> {
+    let n = params.n_symbols - min(first, params.n_symbols);
+    var words = vec4(0u);
+    for (var k = 0u; k < 4u; k++) {
+        if 4u * k < n {
+            words[k] = symbols[first / 4u + k];
+        }
+    }
+    return words;
+}
+
+fn symbol_at(words: vec4<u32>, k: u32) -> u32 {
+    return extractBits(words[k / 4u], 8u * (k % 4u), 8u);
 }
 
 // 1 for each of the levels that a symbol of this rank passes.
@@ -160,13 +176,11 @@ fn count(
     let n_levels = order[256];
     let tile = group.y * grid.x + group.x;
     let first = 4096u * tile + 16u * local;
+    let words = load(first);
     var n = vec4(0u);
-    for (var k = 0u; k < 4u; k++) {
-        if first + 4u * k < params.n_symbols {
-            let word = symbols[first / 4u + k];
-            for (var j = 0u; j < min(4u, params.n_symbols - first - 4u * k); j++) {
-                n += passes(rank_at(word, j), n_levels);
-            }
+    for (var k = 0u; k < 16u; k++) {
+        if first + k < params.n_symbols {
+            n += passes(ranks[symbol_at(words, k)], n_levels);
         }
     }
     scan_tile(local, n);
@@ -236,13 +250,15 @@ fn emit(
     let tile = group.y * grid.x + group.x;
     let first = 4096u * tile + 16u * local;
 
+    let words = load(first);
+
     // The digits of 16 symbols at the first level, and of those that pass at the others.
     var top = 0u;
     var further = array<u32, 3>();
     var n = vec4(0u);
     for (var k = 0u; k < 16u; k++) {
         if first + k < params.n_symbols {
-            let r = rank_at(symbols[(first + k) / 4u], k % 4u);
+            let r = ranks[symbol_at(words, k)];
             top |= min(r, 3u) << (2u * k);
             for (var l = 0u; l + 1u < n_levels && r >= 3u * (l + 1u); l++) {
                 further[l] |= min(r - 3u * (l + 1u), 3u) << (2u * n[l]);
@@ -276,7 +292,7 @@ fn emit(
     var place = start[last] % 4u + before[last];
     for (var k = 0u; k < 16u; k++) {
         if first + k < params.n_symbols {
-            let symbol = extractBits(symbols[(first + k) / 4u], 8u * (k % 4u), 8u);
+            let symbol = symbol_at(words, k);
             if ranks[symbol] >= 3u * n_levels {
                 atomicOr(&tile_raw[place / 4u], symbol << (8u * (place % 4u)));
                 place++;

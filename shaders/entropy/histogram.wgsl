@@ -1,6 +1,7 @@
 // Counts byte symbols, all together or by the context of each.
 // CPU twin and contract: src/entropy/histogram.rs. Each workgroup counts in its own memory first;
-// counts are added to what `counts` holds.
+// counts are added to what `counts` holds. Symbols repeat, and additions to one place wait for
+// each other: so neighbours count in different tables, whose places lie in different banks.
 
 const WG_SIZE = 256u;
 
@@ -16,7 +17,10 @@ struct Params {
 // 256 counts, or 16 times 256.
 @group(0) @binding(3) var<storage, read_write> counts: array<atomic<u32>>;
 
-var<workgroup> bins: array<atomic<u32>, 256>;
+const TABLES = 8u;
+const TABLE_LEN = 257u;
+
+var<workgroup> bins: array<atomic<u32>, 2056>;
 var<workgroup> context_bins: array<atomic<u32>, 4096>;
 
 @compute @workgroup_size(WG_SIZE)
@@ -25,27 +29,33 @@ fn count(
     @builtin(num_workgroups) grid: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    atomicStore(&bins[local], 0u);
+    for (var t = 0u; t < TABLES; t++) {
+        atomicStore(&bins[TABLE_LEN * t + local], 0u);
+    }
     workgroupBarrier();
+    let table = TABLE_LEN * (local % TABLES);
     let first = (group.y * grid.x + group.x) * WG_SIZE * params.per_invocation + local;
     for (var k = 0u; k < params.per_invocation; k++) {
         let i = first + k * WG_SIZE;
         if 4u * i < params.n_symbols {
             let word = symbols[i];
             for (var j = 0u; j < min(4u, params.n_symbols - 4u * i); j++) {
-                atomicAdd(&bins[extractBits(word, 8u * j, 8u)], 1u);
+                atomicAdd(&bins[table + extractBits(word, 8u * j, 8u)], 1u);
             }
         }
     }
     workgroupBarrier();
-    let n = atomicLoad(&bins[local]);
+    var n = 0u;
+    for (var t = 0u; t < TABLES; t++) {
+        n += atomicLoad(&bins[TABLE_LEN * t + local]);
+    }
     if n != 0u {
         atomicAdd(&counts[local], n);
     }
 }
 
 @compute @workgroup_size(WG_SIZE)
-fn count_by_context(
+fn count_contexts(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) grid: vec3<u32>,
     @builtin(local_invocation_index) local: u32,

@@ -1,9 +1,10 @@
 // Bit planes of words, and back.
-// CPU twin and contract: src/transform/bitplane.rs. Each invocation transposes 32 x 32 bits in
-// registers: 32 words of 32 bits, half of 32 words of 64 bits, or, side by side in the columns,
-// two or four runs of 32 words of 16 or 8 bits.
+// CPU twin and contract: src/transform/bitplane.rs. 32 neighbouring invocations transpose a square
+// of 32 x 32 bits, a row each: 32 words of 32 bits, half of 32 words of 64 bits, or, side by side
+// in the columns, two or four runs of 32 words of 16 or 8 bits. A workgroup has eight squares.
 
-const WG_SIZE = 64u;
+const WG_SIZE = 256u;
+const SQUARES = 8u;
 
 struct Params {
     n_words: u32,
@@ -17,67 +18,87 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> planes_in: array<u32>;
 @group(0) @binding(4) var<storage, read_write> words_out: array<u32>;
 
+var<workgroup> rows: array<u32, 256>;
+
 // Swaps bit `c` of row `r` with bit `r` of row `c`: ever smaller squares change places.
-fn transpose(rows: ptr<function, array<u32, 32>>) {
+fn transpose(local: u32, row: u32) -> u32 {
+    var x = row;
     var mask = 0x0000ffffu;
     for (var j = 16u; j != 0u; j >>= 1u) {
-        for (var k = 0u; k < 32u; k = (k + j + 1u) & ~j) {
-            let t = (((*rows)[k] >> j) ^ (*rows)[k + j]) & mask;
-            (*rows)[k + j] ^= t;
-            (*rows)[k] ^= t << j;
+        rows[local] = x;
+        workgroupBarrier();
+        let y = rows[local ^ j];
+        workgroupBarrier();
+        if (local & j) == 0u {
+            x = (x & mask) | ((y & mask) << j);
+        } else {
+            x = (x & ~mask) | ((y & ~mask) >> j);
         }
         mask ^= mask << (j >> 1u);
     }
+    return x;
 }
 
-// Runs of 32 words side by side in a row, and rows per word.
+// Runs of 32 words in a square.
 fn runs() -> u32 {
     return max(32u / params.word_bits, 1u);
 }
 
+// Squares to a run.
 fn halves() -> u32 {
     return max(params.word_bits / 32u, 1u);
 }
 
+// Columns of a run in a square.
+fn columns() -> u32 {
+    return min(params.word_bits, 32u);
+}
+
+fn column_mask() -> u32 {
+    return 0xffffffffu >> (32u - columns());
+}
+
+fn n_runs() -> u32 {
+    return (params.n_words + 31u) / 32u;
+}
+
+// The part of word `w` that is in a square, zero after the last word.
 fn word_at(w: u32, half: u32) -> u32 {
     if w >= params.n_words {
         return 0u;
     }
-    let per = runs();
-    let bits = min(params.word_bits, 32u);
-    let word = words_in[w / per * halves() + half];
-    return (word >> (bits * (w % per))) & (0xffffffffu >> (32u - bits));
+    let word = words_in[w / runs() * halves() + half];
+    return (word >> (columns() * (w % runs()))) & column_mask();
 }
 
-// Invocation → first run and half of the words. Two neighbours share runs of 64-bit words.
+// Where row `k` of a square lies in the planes; past their end for rows of no words.
+fn place(square: u32, k: u32) -> u32 {
+    let run = square / halves() * runs() + k / columns();
+    let plane = 32u * (square % halves()) + k % columns();
+    return select(0xffffffffu, plane * n_runs() + run, run < n_runs());
+}
+
 @compute @workgroup_size(WG_SIZE)
 fn planes(
     @builtin(workgroup_id) group: vec3<u32>,
     @builtin(num_workgroups) grid: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    let i = (group.y * grid.x + group.x) * WG_SIZE + local;
-    let n_runs = (params.n_words + 31u) / 32u;
-    let run = i / halves() * runs();
-    let half = i % halves();
-    if run >= n_runs {
-        return;
+    let first = (group.y * grid.x + group.x) * SQUARES;
+    let square = first + local / 32u;
+    let run = square / halves() * runs();
+    var row = 0u;
+    for (var r = 0u; r < runs(); r++) {
+        let word = word_at(32u * (run + r) + local % 32u, square % halves());
+        row |= word << (columns() * r);
     }
-    let bits = min(params.word_bits, 32u);
-    var rows: array<u32, 32>;
-    for (var k = 0u; k < 32u; k++) {
-        var row = 0u;
-        for (var r = 0u; r < runs(); r++) {
-            row |= word_at(32u * (run + r) + k, half) << (bits * r);
-        }
-        rows[k] = row;
-    }
-    transpose(&rows);
-    for (var k = 0u; k < 32u; k++) {
-        let r = run + k / bits;
-        if r < n_runs {
-            planes_out[(32u * half + k % bits) * n_runs + r] = rows[k];
-        }
+    row = transpose(local, row);
+    rows[local] = row;
+    workgroupBarrier();
+    // Neighbours write neighbouring words of one plane.
+    let at = place(first + local % SQUARES, local / SQUARES);
+    if at != 0xffffffffu {
+        planes_out[at] = rows[32u * (local % SQUARES) + local / SQUARES];
     }
 }
 
@@ -87,35 +108,31 @@ fn words(
     @builtin(num_workgroups) grid: vec3<u32>,
     @builtin(local_invocation_index) local: u32,
 ) {
-    let i = (group.y * grid.x + group.x) * WG_SIZE + local;
-    let n_runs = (params.n_words + 31u) / 32u;
-    let run = i / halves() * runs();
-    let half = i % halves();
-    if run >= n_runs {
-        return;
+    let first = (group.y * grid.x + group.x) * SQUARES;
+    let at = place(first + local % SQUARES, local / SQUARES);
+    var plane = 0u;
+    if at != 0xffffffffu {
+        plane = planes_in[at];
     }
-    let bits = min(params.word_bits, 32u);
-    var rows: array<u32, 32>;
-    for (var k = 0u; k < 32u; k++) {
-        let r = run + k / bits;
-        rows[k] = 0u;
-        if r < n_runs {
-            rows[k] = planes_in[(32u * half + k % bits) * n_runs + r];
+    rows[32u * (local % SQUARES) + local / SQUARES] = plane;
+    workgroupBarrier();
+    let row = rows[local];
+    workgroupBarrier();
+    let word = transpose(local, row);
+    rows[local] = word;
+    workgroupBarrier();
+
+    // Row k has word k of each run; words that share a u32 are neighbours, not in one row.
+    let square = first + local / 32u;
+    let k = local % 32u * runs();
+    let run = k / 32u;
+    let w = 32u * (square / halves() * runs() + run) + k % 32u;
+    if w < params.n_words {
+        var memory = 0u;
+        for (var s = 0u; s < runs(); s++) {
+            let part = rows[(local & ~31u) + k % 32u + s] >> (columns() * run);
+            memory |= (part & column_mask()) << (columns() * s);
         }
-    }
-    transpose(&rows);
-    // Row k holds word k of each run; words that share a u32 are neighbours, not rows apart.
-    let per = runs();
-    for (var k = 0u; k < 32u; k++) {
-        let r = k * per / 32u;
-        let first = 32u * (run + r) + (k * per) % 32u;
-        if first < params.n_words {
-            var word = 0u;
-            for (var s = 0u; s < per; s++) {
-                let row = rows[(k * per) % 32u + s] >> (bits * r);
-                word |= (row & (0xffffffffu >> (32u - bits))) << (bits * s);
-            }
-            words_out[first / per * halves() + half] = word;
-        }
+        words_out[w / runs() * halves() + square % halves()] = memory;
     }
 }

@@ -11,6 +11,7 @@ use std::{fs::File, io::Read, path::Path};
 
 /// An archive, or a raw file or directory: told apart by the first bytes. An archive inside a
 /// directory is a file like any other.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Checkpoint {
     /// Raw files.
     Raw(Input<'static>),

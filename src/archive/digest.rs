@@ -15,10 +15,10 @@ pub struct Digests {
 /// The leaves of a chunk: first byte in the address space, and digest.
 pub fn leaves(meta: &ChunkMeta, bytes: &[u8], ends: &[u64]) -> Vec<(u64, u64)> {
     let crosses = |from: u64, to: u64| ends[ends.partition_point(|&e| e <= from)] < to;
-    if let [piece] = meta.pieces[..] {
-        if !crosses(piece.offset, piece.offset + piece.len) {
-            return vec![(piece.offset, meta.digest)];
-        }
+    if let [piece] = meta.pieces[..]
+        && !crosses(piece.offset, piece.offset + piece.len)
+    {
+        return vec![(piece.offset, meta.digest)];
     }
     let mut found = Vec::new();
     let mut at = 0;

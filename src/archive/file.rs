@@ -86,6 +86,7 @@ impl State {
                 let mut bytes = if full { self.cache.remove(0).1 } else { Vec::new() };
                 bytes.clear();
                 bytes.resize(archive.chunks[chunk].meta.len() as usize, 0);
+                archive.prepare_chunk(chunk, Level::best(), &mut self.buffers);
                 archive.decode_chunk(chunk, Level::best(), &mut self.buffers, &mut bytes)?;
                 self.cache.push((chunk, bytes));
                 self.cache.len() - 1
@@ -127,7 +128,9 @@ impl State {
             let n = (piece.len - skip).min(buf.len() as u64) as usize;
             let bytes = self.chunk(archive, chunk as usize).map_err(|e| match e {
                 Error::Io { .. } => io::Error::other(e.at(format_args!("chunk {chunk}"))),
-                e => io::Error::new(io::ErrorKind::InvalidData, e.at(format_args!("chunk {chunk}"))),
+                e => {
+                    io::Error::new(io::ErrorKind::InvalidData, e.at(format_args!("chunk {chunk}")))
+                }
             })?;
             let (head, tail) = buf.split_at_mut(n);
             head.copy_from_slice(&bytes[(at + skip) as usize..][..n]);

@@ -16,12 +16,13 @@ use super::{
     base::Attached,
     damage::{Damage, damage, locate, parse},
     digest::{Digests, file_ends, leaves},
+    in_order::InOrder,
     known::{Kept, resolve},
     open::{spec_of, tile},
     options::Options,
     receive::{Receiver, Record},
     restore::{Restored, is_content},
-    target::{InOrder, Target, write_at},
+    target::{Target, write_at},
 };
 use crate::{
     Error, Result,
@@ -57,7 +58,8 @@ pub fn decompress_stream(
     let ends = ends_of(&manifest);
     let target = Target::create(&manifest, &ends, out, options.force)?;
     let sink = Sink::Target(&target);
-    let restored = Forward::new(&manifest, &ends, sink, keep_going, &OnceLock::new()).run(receiver, options)?;
+    let restored = Forward::new(&manifest, &ends, sink, keep_going, &OnceLock::new())
+        .run(receiver, options)?;
     target.commit()?;
     Ok(restored)
 }
@@ -82,7 +84,7 @@ pub fn decompress_to_writer(
     }
     let ends = ends_of(&manifest);
     let spool = tempfile::tempfile().map_err(|e| log::debug!("no temporary file: {e}")).ok();
-    let sink = Sink::Writer(InOrder::new(out, options.limits.chunk_len), spool);
+    let sink = Sink::Writer(InOrder::new(out), spool);
     Forward::new(&manifest, &ends, sink, false, &OnceLock::new()).run(receiver, options)
 }
 
@@ -98,7 +100,8 @@ pub fn verify_stream(
     let mut receiver = Receiver::new(reader, options.limits, false)?;
     let manifest = receiver.manifest()?;
     let ends = ends_of(&manifest);
-    Forward::new(&manifest, &ends, Sink::Nothing, keep_going, &OnceLock::new()).run(receiver, options)
+    Forward::new(&manifest, &ends, Sink::Nothing, keep_going, &OnceLock::new())
+        .run(receiver, options)
 }
 
 /// Ends of the entries; a stream may end anywhere.

@@ -59,13 +59,14 @@ fn walk(value: &Value, hints: &mut Hints, depth: u32) {
 }
 
 fn whole(step: f64) -> Option<u64> {
-    (step >= 0.0 && step < 1e12 && step.fract() == 0.0).then_some(step as u64)
+    ((0.0..1e12).contains(&step) && step.fract() == 0.0).then_some(step as u64)
 }
 
 fn add<T: PartialEq>(list: &mut Vec<T>, value: Option<T>) {
-    if let Some(value) = value {
-        if list.len() < MAX_VALUES && !list.contains(&value) {
-            list.push(value);
-        }
+    if let Some(value) = value
+        && list.len() < MAX_VALUES
+        && !list.contains(&value)
+    {
+        list.push(value);
     }
 }

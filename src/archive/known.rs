@@ -1,6 +1,9 @@
 //! What chunks of a forward stream refer to: the base, and earlier chunks of their group.
 
-use super::{base::Attached, open::MAX_GROUP};
+use super::{
+    base::Attached,
+    open::{Buffers, MAX_GROUP},
+};
 use crate::{
     Error, Result,
     container::{ChunkMeta, Origin, Piece, hash64},
@@ -64,9 +67,11 @@ pub(super) fn resolve<'b>(
         bytes.resize(r.len() as usize, 0);
         if let Origin::Base { digest } = r.origin {
             let base = base.ok_or_else(|| {
-                Error::BaseMismatch("this is a delta and needs its base: pass it with --base".into())
+                Error::BaseMismatch(
+                    "this is a delta and needs its base: pass it with --base".into(),
+                )
             })?;
-            base.read(&r.pieces, bytes)?;
+            base.read(&r.pieces, &Buffers::default(), bytes)?;
             if hash64(bytes) != digest {
                 return Err(base.other_bytes(&r.pieces));
             }

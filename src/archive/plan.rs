@@ -132,8 +132,7 @@ pub fn plan(input: &Input<'_>, options: &Options) -> Result<Plan> {
         siblings.prepare(input, base.map(|b| &**b), options.level, &found, &planner.large)?;
     }
     let chunks = planner.finish(&siblings);
-    let starts: Vec<usize> =
-        (0..chunks.len()).filter(|&i| !chunks[i].continues_group).collect();
+    let starts: Vec<usize> = (0..chunks.len()).filter(|&i| !chunks[i].continues_group).collect();
     let ends = starts.iter().skip(1).copied().chain([chunks.len()]);
     let groups = starts.iter().zip(ends).map(|(&start, end)| start..end).collect();
     Ok(Plan { chunks, groups, notes, spans })
@@ -268,7 +267,9 @@ impl Planner {
             let most = if with_family { CHUNK_WORDS } else { most };
             let mut chunks = self.cut(&l.span, source, most);
             if l.copy_of.is_none() {
-                chunks.iter_mut().for_each(|c| drop(add_base(c, l)));
+                for chunk in chunks.iter_mut() {
+                    add_base(chunk, l);
+                }
             }
             groups.extend(chunks.into_iter().map(|c| vec![c]));
         }

@@ -4,8 +4,9 @@ use super::open::MAX_REFERENCES;
 use crate::{
     Error, Result,
     container::{
-        BaseRecord, ChunkMeta, HEADER_LEN, Header, Index, Limits, Manifest, Origin, RECORD_HEADER_LEN,
-        RecordHeader, RecordType, Reference, TRAILER_LEN, Trailer, index::IndexedRecord,
+        BaseRecord, ChunkMeta, HEADER_LEN, Header, Index, Limits, Manifest, Origin,
+        RECORD_HEADER_LEN, RecordHeader, RecordType, Reference, TRAILER_LEN, Trailer,
+        index::IndexedRecord,
     },
 };
 use std::io::Read;
@@ -140,10 +141,8 @@ impl<'r> Receiver<'r> {
         let header = header.first_chunk().ok_or_else(|| self.cut())?;
         let header = RecordHeader::read(header)?;
         record.kind = header.kind;
-        let is_table = matches!(
-            header.kind,
-            RecordType::Manifest | RecordType::Base | RecordType::Index
-        );
+        let is_table =
+            matches!(header.kind, RecordType::Manifest | RecordType::Base | RecordType::Index);
         let (meta_limit, payload_limit) = match is_table {
             true => (self.limits.table_len, self.limits.table_len),
             false => (self.limits.table_len, self.limits.chunk_len),

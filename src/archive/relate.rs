@@ -170,16 +170,19 @@ pub(super) fn families<'i>(items: impl Iterator<Item = (usize, &'i Item)>) -> Ve
             _ => item.span.dtype == Dtype::F32,
         };
         // A model kept in 32 bits is the weights.
-        let role = if item.span.dtype == Dtype::F32 && role == Role::Model { Role::Weights } else { role };
+        let role =
+            if item.span.dtype == Dtype::F32 && role == Role::Model { Role::Weights } else { role };
         if !fits {
             continue;
         }
         let span = &item.span;
         let words = span.len / span.dtype.word_len() as u64;
-        let at = *known.entry((parameter, words, span.row_words, span.big_endian)).or_insert_with(|| {
-            order.push(Family::default());
-            order.len() - 1
-        });
+        let at = *known.entry((parameter, words, span.row_words, span.big_endian)).or_insert_with(
+            || {
+                order.push(Family::default());
+                order.len() - 1
+            },
+        );
         order[at][role as usize].get_or_insert(i);
     }
     order.retain(|family| family.iter().flatten().count() > 1);
@@ -260,9 +263,6 @@ mod tests {
             item("t.pt", Some("optimizer.state.4.exp_avg_sq"), f32, 2200, 400),
         ];
         let found = families(items.iter().enumerate());
-        assert_eq!(
-            found,
-            [[Some(1), Some(0), Some(2), Some(3)], [Some(5), Some(4), None, None]]
-        );
+        assert_eq!(found, [[Some(1), Some(0), Some(2), Some(3)], [Some(5), Some(4), None, None]]);
     }
 }

@@ -4,9 +4,10 @@ use super::{
     Archive,
     damage::Damage,
     digest::{Digests, leaves},
+    in_order::InOrder,
     open::Buffers,
     options::Options,
-    target::{InOrder, Target},
+    target::Target,
 };
 use crate::{
     Error, Result,
@@ -62,13 +63,16 @@ pub fn decompress_into(archive: &[u8], out: &mut [u8], options: &Options) -> Res
 /// Slices of the output that one chunk fills.
 type Slots<'o> = Mutex<Vec<&'o mut [u8]>>;
 
+/// A chunk, its leaves, and what was wrong with it.
+type Done = (usize, Vec<(u64, u64)>, Option<Error>);
+
 #[derive(Default)]
 struct Worker {
     /// Which of the ranges of chunks it works on, and the chunk at hand.
     group: usize,
     job: usize,
     /// What became of the chunks of its range.
-    done: Vec<(usize, Vec<(u64, u64)>, Option<Error>)>,
+    done: Vec<Done>,
     bytes: Vec<u8>,
     buffers: Buffers,
     leaves: Vec<(u64, u64)>,
@@ -81,9 +85,22 @@ impl Archive<'_> {
     /// # Errors
     /// `InvalidArgument` for a directory or another length; `Corrupt` names the chunk.
     pub fn restore_into(&self, out: &mut [u8], options: &Options) -> Result<()> {
-        if self.manifest.is_directory || out.len() as u64 != self.total_len() {
+        if self.manifest.is_directory {
+            return Err(Error::InvalidArgument(
+                "the archive holds a directory, not a single file".into(),
+            ));
+        }
+        self.restore_all_into(out, options)
+    }
+
+    /// Decompresses all files into `out`, end to end in the order of the manifest.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for another length; `Corrupt` names the chunk.
+    pub fn restore_all_into(&self, out: &mut [u8], options: &Options) -> Result<()> {
+        if out.len() as u64 != self.total_len() {
             return Err(Error::InvalidArgument(format!(
-                "the output has {} bytes, the archive restores {} (and must hold a single file)",
+                "the output has {} bytes, the archive restores {}",
                 out.len(),
                 self.total_len()
             )));
@@ -160,7 +177,7 @@ impl Archive<'_> {
         }
         self.ensure_base(options)?;
         let mut damage = Vec::new();
-        let mut out = InOrder::new(out, self.limits.chunk_len);
+        let mut out = InOrder::new(out);
         // A chunk a job: what a job decodes is delivered as a whole.
         let jobs = (0..self.chunks.len()).map(|i| i..i + 1).collect();
         let mut restored = self.run(
@@ -238,6 +255,7 @@ impl Archive<'_> {
             numbered(jobs.len(), |w: &mut Worker, job| w.group = job),
             |w| {
                 w.done.clear();
+                self.prepare_group(jobs[w.group].clone(), options.level, &mut w.buffers);
                 for chunk in jobs[w.group].clone() {
                     w.job = chunk;
                     work(w)?;
@@ -277,9 +295,6 @@ impl Archive<'_> {
 pub(super) fn is_content(e: &Error) -> bool {
     matches!(
         e,
-        Error::Corrupt(_)
-            | Error::Truncated(_)
-            | Error::LimitExceeded(_)
-            | Error::BaseMismatch(_)
+        Error::Corrupt(_) | Error::Truncated(_) | Error::LimitExceeded(_) | Error::BaseMismatch(_)
     )
 }

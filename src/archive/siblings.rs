@@ -166,7 +166,8 @@ impl Group<'_> {
                 }
             }
             Role::Weights => {
-                let (m1, v1) = (self.stored[Role::First as usize], self.stored[Role::Second as usize]);
+                let (m1, v1) =
+                    (self.stored[Role::First as usize], self.stored[Role::Second as usize]);
                 if let (Some(s), Some(w0), Some(m1), Some(v1)) = (self.step.weights, base, m1, v1) {
                     let m1 = chunk.know(Origin::Sibling, vec![m1]);
                     let v1 = chunk.know(Origin::Sibling, vec![v1]);
@@ -178,10 +179,10 @@ impl Group<'_> {
                     // Where it is the rounding, nothing else is needed; where not, the base is.
                     chunk.offer(Predictor::Narrow, &[w]);
                 }
-                if let Some(base) = base {
-                    if let Some(m) = sibling(chunk, Role::First) {
-                        chunk.offer(Predictor::Signed, &[base, m]);
-                    }
+                if let Some(base) = base
+                    && let Some(m) = sibling(chunk, Role::First)
+                {
+                    chunk.offer(Predictor::Signed, &[base, m]);
                 }
             }
         }

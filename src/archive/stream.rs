@@ -198,10 +198,10 @@ impl<'r> Cutter<'r> {
 
     /// The next chunk of a large span, or of what follows all spans.
     fn next_large(&mut self) -> ChunkPlan {
-        if self.queue.is_empty() {
-            if let Some(span) = self.spans.next() {
-                self.queue.extend(plan_window(&[span], self.method));
-            }
+        if self.queue.is_empty()
+            && let Some(span) = self.spans.next()
+        {
+            self.queue.extend(plan_window(&[span], self.method));
         }
         self.queue.pop_front().unwrap_or_else(|| {
             let words = chunk_words(self.method, self.rest);

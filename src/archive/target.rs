@@ -1,4 +1,4 @@
-//! Where restored bytes go: a file, a directory, or a pipe.
+//! Where restored bytes go: a file or a directory.
 
 use super::output::{AtomicDirectory, AtomicFile};
 use crate::{
@@ -7,9 +7,7 @@ use crate::{
     source::{FileSource, Source},
 };
 use std::{
-    collections::BTreeMap,
     fs::File,
-    io::Write,
     path::{Path, PathBuf},
 };
 
@@ -137,77 +135,13 @@ pub(super) fn scatter(
     Ok(())
 }
 
-/// Sends bytes to a writer in the order of the address space. What comes early waits in memory;
-/// archives hold a chunk at the place of its first piece, so only the pieces of gathered chunks
-/// do.
-pub(super) struct InOrder<'w> {
-    out: &'w mut (dyn Write + Send),
-    next: u64,
-    early: BTreeMap<u64, Vec<u8>>,
-    early_len: u64,
-    limit: u64,
-}
-
-impl<'w> InOrder<'w> {
-    /// At most `limit` bytes wait.
-    pub fn new(out: &'w mut (dyn Write + Send), limit: u64) -> Self {
-        InOrder { out, next: 0, early: BTreeMap::new(), early_len: 0, limit }
-    }
-
-    /// Takes the bytes of a chunk.
-    pub fn put(&mut self, pieces: &[Piece], bytes: &[u8]) -> Result<()> {
-        let mut at = 0;
-        for piece in pieces {
-            let bytes = &bytes[at..at + piece.len as usize];
-            at += bytes.len();
-            if piece.offset == self.next {
-                self.send(bytes)?;
-                continue;
-            }
-            self.early_len += piece.len;
-            if self.early_len > self.limit {
-                return Err(Error::LimitExceeded(format!(
-                    "more than {} bytes wait for their turn: restore this archive to a file \
-                     instead of a pipe",
-                    self.limit
-                )));
-            }
-            self.early.insert(piece.offset, bytes.to_vec());
-        }
-        while let Some(first) = self.early.first_entry() {
-            if *first.key() > self.next {
-                break;
-            }
-            let bytes = first.remove();
-            self.early_len -= bytes.len() as u64;
-            self.send(&bytes)?;
-        }
-        Ok(())
-    }
-
-    fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.out.write_all(bytes).map_err(write_error)?;
-        self.next += bytes.len() as u64;
-        Ok(())
-    }
-
-    /// Flushes the writer.
-    pub fn finish(self) -> Result<()> {
-        self.out.flush().map_err(write_error)
-    }
-}
-
-fn write_error(source: std::io::Error) -> Error {
-    Error::Io { context: "cannot write the output".into(), source }
-}
-
 /// Writes all of `bytes` at an offset.
 pub(super) fn write_at(file: &File, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
     #[cfg(unix)]
     return std::os::unix::fs::FileExt::write_all_at(file, bytes, offset);
     #[cfg(not(unix))]
     {
-        use std::io::{Seek, SeekFrom};
+        use std::io::{Seek, SeekFrom, Write};
         let mut file = file;
         file.seek(SeekFrom::Start(offset))?;
         file.write_all(bytes)

@@ -59,7 +59,7 @@ impl<'a, W: Write + ?Sized> Writer<'a, W> {
         self.put(&payload)?;
         let archive_len = self.offset + TRAILER_LEN as u64;
         self.put(&Trailer { index_offset, archive_len }.to_bytes())?;
-        self.out.flush().map_err(|e| write_error(e))?;
+        self.out.flush().map_err(write_error)?;
         Ok(archive_len)
     }
 

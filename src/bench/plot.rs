@@ -63,7 +63,7 @@ const WIDTH: f64 = 760.0;
 const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 64.0;
 const RIGHT: f64 = 18.0;
-const TOP: f64 = 34.0;
+const TOP: f64 = 50.0;
 const BOTTOM: f64 = 46.0;
 /// Colours that the page defines as `--c0` and so on.
 pub const N_COLOURS: usize = 8;
@@ -134,7 +134,8 @@ fn log_ticks(from: f64, to: f64) -> Vec<f64> {
 
 fn number(value: f64) -> String {
     let digits = match value.abs() {
-        v if v >= 100.0 || v == 0.0 => 0,
+        0.0 => 0,
+        v if v >= 100.0 => usize::from(v.fract() != 0.0),
         v if v >= 1.0 => 2,
         v if v >= 0.01 => 3,
         _ => 5,
@@ -208,21 +209,19 @@ impl Plot {
         );
     }
 
+    /// Names of the curves in a row under the title.
     fn legend(&self, svg: &mut String) {
-        let named = self.curves.iter().enumerate().filter(|(_, c)| !c.name.is_empty());
-        for (row, (i, curve)) in named.enumerate() {
-            let at = TOP + 8.0 + 15.0 * row as f64;
+        let mut at = LEFT;
+        for (i, curve) in self.curves.iter().enumerate().filter(|(_, c)| !c.name.is_empty()) {
+            let colour = i % N_COLOURS;
             let _ = write!(
                 svg,
-                "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"10\" height=\"10\" style=\"fill:var(--c{})\"/>\
-                 <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                WIDTH - RIGHT - 14.0,
-                at,
-                i % N_COLOURS,
-                WIDTH - RIGHT - 19.0,
-                at + 9.0,
+                "<rect x=\"{at:.1}\" y=\"27\" width=\"10\" height=\"10\" style=\"fill:var(--c{colour})\"/>\
+                 <text x=\"{:.1}\" y=\"36\">{}</text>",
+                at + 14.0,
                 escape(&curve.name)
             );
+            at += 32.0 + 6.2 * curve.name.chars().count() as f64;
         }
     }
 }

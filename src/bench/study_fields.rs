@@ -55,10 +55,11 @@ const DTYPES: [Dtype; 3] = [Dtype::F16, Dtype::BF16, Dtype::F32];
 impl Plan {
     fn cells(&self) -> Vec<Spec> {
         let mut cells = Vec::new();
-        for (i, &n) in self.sizes.iter().enumerate() {
-            for (j, &scale) in self.scales.iter().enumerate() {
+        let first = self.sizes.first().copied().unwrap_or(0);
+        for (i, &scale) in self.scales.iter().enumerate() {
+            for &n in &self.sizes {
                 for &correlation in &self.correlations {
-                    if j > 0 && (i > 0 || correlation > 0.0) {
+                    if i > 0 && (n != first || correlation > 0.0) {
                         continue;
                     }
                     for family in Family::TESTED {
@@ -77,12 +78,11 @@ impl Plan {
 pub fn run(plan: &Plan, inputs: &[Input], context: &mut Context<'_>, report: &mut Report) {
     let cells = plan.cells();
     context.plan(cells.len() + 2 * DTYPES.len() * Family::TESTED.len() + inputs.len());
-    let section = preregistered(plan, &cells, context, report);
-    report.sections.push(section);
-    let section = sorted_mantissas(plan, inputs, context, report);
-    report.sections.push(section);
-    let section = contexts::section(plan, inputs, context);
-    report.sections.push(section);
+    // What is quick comes first, so that an interrupted run has it.
+    let contexts = contexts::section(plan, inputs, context);
+    let sorted = sorted_mantissas(plan, inputs, context, report);
+    let tested = preregistered(plan, &cells, context, report);
+    report.sections.extend([tested, sorted, contexts]);
     report.interrupted |= context.stopped;
 }
 

@@ -1,15 +1,20 @@
 //! Arguments that several verbs take.
 
 use super::{progress::Bar, signal};
-use crate::{Error, Options, Result, codec::Method, dtype::Dtype, pipeline, simd::Level};
-use std::{path::Path, str::FromStr};
+use crate::{
+    Error, Options, Result, archive::Base, codec::Method, dtype::Dtype, pipeline, simd::Level,
+};
+use std::{
+    path::{Path, PathBuf},
+    str::FromStr,
+};
 
 /// What every verb takes.
 #[derive(clap::Args)]
 pub struct Common {
-    /// Worker threads; 0 is one a core. The output does not depend on it
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub threads: usize,
+    /// Worker threads (default: one a core). The output does not depend on it
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
     /// Where to code: auto, cpu, gpu or the number of an adapter (see `lmc-gpu devices`)
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: Device,
@@ -47,22 +52,51 @@ impl FromStr for Device {
 impl Common {
     /// The options of the library, stopped by signals and watched by `bar`.
     pub fn options(&self, bar: &Bar) -> Result<Options> {
-        if !matches!(self.device, Device::Auto | Device::Cpu) {
-            return Err(Error::InvalidArgument(
-                "coding on the GPU is not available in this build: use --device auto or cpu".into(),
-            ));
-        }
+        self.check_device()?;
         let options = Options::default()
-            .with_threads(self.threads)
+            .with_threads(self.threads.unwrap_or(0))
             .with_cancel(signal::cancel())
             .with_progress(bar.callback());
         log::debug!("{} threads, {}", self.n_threads(), Level::best().name());
         Ok(options)
     }
 
+    /// Refuses devices that cannot code.
+    pub fn check_device(&self) -> Result<()> {
+        match self.device {
+            Device::Auto | Device::Cpu => Ok(()),
+            Device::Gpu | Device::Index(_) => Err(Error::InvalidArgument(
+                "coding on the GPU is not available in this build: use --device auto or cpu".into(),
+            )),
+        }
+    }
+
     /// Threads that will work.
     pub fn n_threads(&self) -> usize {
-        pipeline::worker_count(self.threads)
+        pipeline::worker_count(self.threads.unwrap_or(0))
+    }
+}
+
+/// What verbs take that read or make deltas.
+#[derive(clap::Args)]
+pub struct Bases {
+    /// A checkpoint or archive that X is a delta to. Where that is a delta itself, its own base
+    /// is looked for beside it, or given as another --base
+    #[arg(long = "base", value_name = "BASE")]
+    paths: Vec<PathBuf>,
+}
+
+impl Bases {
+    /// Adds the base, opened with the same options.
+    pub fn attach(&self, options: Options) -> Result<Options> {
+        let Some((first, others)) = self.paths.split_first() else { return Ok(options) };
+        let base = Base::open(first, others, &options)?;
+        Ok(options.with_base(Some(base)))
+    }
+
+    /// Whether none was given.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
     }
 }
 

@@ -1,24 +1,150 @@
 //! `lmc-gpu bench`.
 
-use super::{Outcome, args::Common, report};
-use crate::{Result, codec::Method};
+use super::{
+    Outcome,
+    args::{self, Common, Device},
+    progress::Bar,
+    report, signal,
+};
+use crate::{
+    Error, Result,
+    bench::{
+        Context, Tick,
+        measure::Effort,
+        request::{self, Request, Study},
+    },
+    codec::Method,
+    dtype::Dtype,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::{
+    io::{IsTerminal, stderr},
+    path::{Path, PathBuf},
+};
 
-/// Measure the methods on generated or given data
+/// Measure methods, ours and others', on your files or on synthetic data
+///
+/// Everything that is reported was decoded and compared with its input in the same run. Without
+/// files, synthetic tensors are measured. Studies: lmc (a directory that holds one directory a
+/// step, like step00100), fields (bit planes and sorted mantissas, with statistics), pareto (all
+/// methods and baselines). A method that fails on an input is reported, the rest goes on, and
+/// the exit code is 1.
 #[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  lmc-gpu bench                                     our methods on synthetic weights
+  lmc-gpu bench model.safetensors --baselines       with zstd, lz4, gzip, bzip2, xz beside them
+  lmc-gpu bench model.safetensors --methods fast,auto --baselines zstd-3,bg-zstd-3
+  lmc-gpu bench --study lmc checkpoints/ --report lmc.html
+  lmc-gpu bench --study fields --json fields.json")]
 pub struct Args {
+    /// Files and directories to measure on
+    #[arg(value_name = "FILE|DIR")]
+    paths: Vec<PathBuf>,
+    /// Methods, separated by commas (see --list)
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    methods: Option<Vec<String>>,
+    /// Baselines, separated by commas; without names the usual ones. zstd-1, zstd-3, zstd-19,
+    /// zstd-long, lz4, gzip, deflate, bzip2, xz-6, and each with bg- in front: bytes grouped
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', num_args = 0..=1,
+          default_missing_value = "usual")]
+    baselines: Option<Vec<String>>,
+    /// A study: lmc, fields or pareto
+    #[arg(long, value_name = "NAME", value_parser = study)]
+    study: Option<Study>,
+    /// Read files as flat arrays of this type, without a header: bf16, f16, f32, …
+    #[arg(long, value_name = "TYPE", value_parser = args::dtype)]
+    dtype: Option<Dtype>,
+    /// Threads for methods that use several; 0 is one a core
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// Where to code: auto, cpu, gpu or the number of an adapter (see `lmc-gpu devices`)
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    device: Device,
+    /// Seed of synthetic data
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
     /// Name the methods, one a line
     #[arg(long)]
     list: bool,
-    #[command(flatten)]
-    common: Common,
+    /// Write all figures to a file (- is standard output)
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a page with plots
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+    /// Print nothing but errors
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn study(name: &str) -> std::result::Result<Study, String> {
+    Study::parse(name).ok_or_else(|| "use lmc, fields or pareto".into())
 }
 
 pub fn run(args: Args) -> Result<Outcome> {
-    let _ = args.common;
     if args.list {
         for method in Method::ALL {
             report::line(method.name())?;
         }
+        return Ok(Outcome::Done);
     }
-    Ok(Outcome::Done)
+    let common = Common { threads: Some(args.threads), device: args.device, quiet: args.quiet };
+    // Installs the signal handler and refuses devices that cannot be had.
+    common.options(&Bar::new(true, "", || None))?;
+    let request = Request {
+        paths: args.paths,
+        methods: args.methods,
+        baselines: args.baselines,
+        study: args.study,
+        dtype: args.dtype,
+    };
+    let bar = bar(args.quiet);
+    let mut progress = |tick: Tick<'_>| {
+        if let Some(bar) = &bar {
+            bar.set_length(tick.total as u64);
+            bar.set_position(tick.done as u64);
+            bar.set_message(tick.what.to_string());
+        }
+        !signal::stopped()
+    };
+    let mut context = Context::new(args.seed, common.n_threads(), Effort::default(), &mut progress);
+    let found = request::run(&request, &mut context);
+    if let Some(bar) = &bar {
+        bar.finish_and_clear();
+    }
+    let found = found?;
+    let on_stdout = args.json.as_deref().is_some_and(args::is_pipe);
+    if !args.quiet {
+        report::line_beside(on_stdout, &found.to_text())?;
+    }
+    if let Some(path) = &args.json {
+        match on_stdout {
+            true => report::line(&found.to_json())?,
+            false => write(path, &found.to_json())?,
+        }
+    }
+    if let Some(path) = &args.report {
+        write(path, &found.to_html())?;
+    }
+    Ok(if found.failures.is_empty() && !found.interrupted {
+        Outcome::Done
+    } else {
+        Outcome::Damaged
+    })
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).map_err(|e| Error::io("write", path, e))
+}
+
+fn bar(quiet: bool) -> Option<ProgressBar> {
+    if quiet || !stderr().is_terminal() {
+        return None;
+    }
+    let bar = ProgressBar::new(1);
+    if let Ok(style) = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {eta} {msg}") {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    Some(bar)
 }

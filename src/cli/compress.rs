@@ -1,6 +1,12 @@
 //! `lmc-gpu compress`.
 
-use super::{Outcome, args, args::Common, pipe, progress::Bar, report};
+use super::{
+    Outcome, args,
+    args::{Bases, Common},
+    pipe,
+    progress::Bar,
+    report,
+};
 use crate::{
     Error, Options, Result,
     archive::{AtomicFile, Input, Summary, compress_path, compress_reader, compress_stream},
@@ -25,6 +31,7 @@ Examples:
   lmc-gpu compress checkpoint/ -o checkpoint.lmc --method max
   lmc-gpu compress a.safetensors b.pt -o archives/
   lmc-gpu compress weights.bin --dtype bf16
+  lmc-gpu compress step601/ --base step600.lmc
   cat model.safetensors | lmc-gpu compress - -o - > model.lmc")]
 pub struct Args {
     /// Files and directories; - is standard input
@@ -50,11 +57,15 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    bases: Bases,
+    #[command(flatten)]
     common: Common,
 }
 
 pub fn run(args: Args) -> Result<Outcome> {
     let outputs = outputs(&args)?;
+    let plain = Options::default().with_dtype(args.dtype).with_follow_symlinks(args.follow);
+    let base = args.bases.attach(plain)?.base;
     let to_pipe = outputs.iter().any(|o| args::is_pipe(o));
     let mut total = Summary::default();
     for (input, output) in args.inputs.iter().zip(&outputs) {
@@ -64,6 +75,7 @@ pub fn run(args: Args) -> Result<Outcome> {
                 .common
                 .options(&bar)?
                 .with_method(args.method)
+                .with_base(base.clone())
                 .with_dtype(args.dtype)
                 .with_follow_symlinks(args.follow)
                 .with_force(args.force);
@@ -147,6 +159,9 @@ fn total_len(input: &Path, args: &Args) -> Option<u64> {
 fn outputs(args: &Args) -> Result<Vec<PathBuf>> {
     let invalid = |text: String| Err(Error::InvalidArgument(text));
     let several = args.inputs.len() > 1;
+    if !args.bases.is_empty() && args.inputs.iter().any(|i| args::is_pipe(i)) {
+        return invalid("standard input cannot become a delta: leave out --base".into());
+    }
     if several && args.inputs.iter().any(|i| args::is_pipe(i)) {
         return invalid("standard input cannot be one of several inputs".into());
     }

@@ -1,6 +1,12 @@
 //! `lmc-gpu decompress`.
 
-use super::{Outcome, args, args::Common, pipe, progress::Bar, report};
+use super::{
+    Outcome, args,
+    args::{Bases, Common},
+    pipe,
+    progress::Bar,
+    report,
+};
 use crate::{
     Archive, Error, Options, Result,
     archive::{Restored, decompress_stream, decompress_to_writer},
@@ -21,6 +27,7 @@ use std::{
 Examples:
   lmc-gpu decompress model.safetensors.lmc
   lmc-gpu decompress checkpoint.lmc -o restored/
+  lmc-gpu decompress step601.lmc --base step600/
   lmc-gpu decompress damaged.lmc -o saved/ --keep-going
   curl https://host/model.lmc | lmc-gpu decompress - -o model.safetensors")]
 pub struct Args {
@@ -40,6 +47,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    bases: Bases,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -49,8 +58,13 @@ pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let restored = {
         let bar = Bar::new(args.common.quiet, "restoring", || total_len(&args.archive));
-        let options = args.common.options(&bar)?.with_force(args.force);
-        restore(&args, &output, &options)?
+        let options = args.bases.attach(args.common.options(&bar)?.with_force(args.force))?;
+        restore(&args, &output, &options).inspect_err(|e| {
+            let is_damage = matches!(e, Error::Corrupt(_) | Error::Truncated(_));
+            if is_damage && !args.keep_going && !to_pipe {
+                report::hint(args.common.quiet, "--keep-going restores what is undamaged");
+            }
+        })?
     };
     let seconds = started.elapsed().as_secs_f64();
     report::damage(&restored.damage);

@@ -1,6 +1,12 @@
 //! `lmc-gpu extract`.
 
-use super::{Outcome, args, args::Common, pipe, progress::Bar, report};
+use super::{
+    Outcome, args,
+    args::{Bases, Common},
+    pipe,
+    progress::Bar,
+    report,
+};
 use crate::{
     Error, Result,
     archive::{Checkpoint, extract, extract_to},
@@ -37,6 +43,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    bases: Bases,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -50,6 +58,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let bar = Bar::new(true, "", || None);
     let options = args.common.options(&bar)?;
     let options = options.with_follow_symlinks(args.follow).with_force(args.force);
+    let options = args.bases.attach(options)?;
     let checkpoint = Checkpoint::open(&args.path, &options)?;
     let at = |e: Error| match e {
         Error::Io { .. } => e,

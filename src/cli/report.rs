@@ -40,7 +40,14 @@ pub fn notes(quiet: bool, notes: &[String]) {
     }
 }
 
-/// Lists damage, with advice.
+/// Says what could be done about an error.
+pub fn hint(quiet: bool, text: &str) {
+    if !quiet {
+        let _ = writeln!(stderr(), "lmc-gpu: hint: {text}");
+    }
+}
+
+/// Lists damage.
 pub fn damage(damage: &[Damage]) {
     const TENSORS: usize = 5;
     for d in damage {

@@ -76,7 +76,7 @@ struct Init {
     /// Store in full what would take more than this fraction of a full save as a delta
     #[arg(long, value_name = "FRACTION")]
     rebase_above: Option<f64>,
-    /// Most deltas that a restore has to go through, 1 to 1000
+    /// Most deltas that a restore has to go through, 1 to 100
     #[arg(long, value_name = "N")]
     max_chain: Option<u64>,
     /// gc keeps the N highest steps

@@ -1,6 +1,12 @@
 //! `lmc-gpu verify`.
 
-use super::{Outcome, args, args::Common, pipe, progress::Bar, report};
+use super::{
+    Outcome, args,
+    args::{Bases, Common},
+    pipe,
+    progress::Bar,
+    report,
+};
 use crate::{Archive, Error, Result, archive::verify_stream};
 use std::{path::PathBuf, time::Instant};
 
@@ -21,6 +27,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    bases: Bases,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -33,12 +41,14 @@ pub fn run(args: Args) -> Result<Outcome> {
     };
     let restored = if args::is_pipe(x) {
         let bar = Bar::new(args.common.quiet, "verifying", || None);
-        let options = args.common.options(&bar)?;
+        let options = args.bases.attach(args.common.options(&bar)?)?;
         verify_stream(&mut pipe::Forward::stdin()?, &options, args.keep_going).map_err(at)?
     } else {
         let archive = Archive::open(x, Default::default())?;
         let bar = Bar::new(args.common.quiet, "verifying", || Some(archive.total_len()));
-        archive.verify(&args.common.options(&bar)?, args.keep_going).map_err(at)?
+        archive
+            .verify(&args.bases.attach(args.common.options(&bar)?)?, args.keep_going)
+            .map_err(at)?
     };
     let seconds = started.elapsed().as_secs_f64();
     report::damage(&restored.damage);

@@ -15,7 +15,9 @@ pub fn encode(method: Method, bytes: &[u8], out: &mut Vec<u8>) -> Result<u8> {
     if level > 1 && bytes.len() > SAMPLE.len() * 4 && !shrinks(bytes)? {
         return Ok(form::STORED);
     }
-    out.extend_from_slice(&zstd::bulk::compress(bytes, level)?);
+    let coded = zstd::bulk::compress(bytes, level)?;
+    out.extend_from_slice(&check(&coded));
+    out.extend_from_slice(&coded);
     Ok(form::ZSTD)
 }
 
@@ -34,10 +36,43 @@ fn shrinks(bytes: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
+/// What guards bytes of general coders: their headers have bits that change nothing when they
+/// flip.
+pub fn check(coded: &[u8]) -> [u8; 4] {
+    (twox_hash::XxHash3_64::oneshot(coded) as u32).to_le_bytes()
+}
+
+/// The bytes behind a guard, if it is theirs.
+pub fn checked(payload: &[u8]) -> Option<&[u8]> {
+    let (guard, coded) = payload.split_first_chunk()?;
+    (*guard == check(coded)).then_some(coded)
+}
+
+/// Bytes of a chunk that are tried at first to see whether zstd finds what planes do not.
+const TRIED: usize = 32 << 10;
+
+/// The bytes coded by zstd, where that takes less than the `coded` bytes that planes take.
+pub fn rival(method: Method, bytes: &[u8], coded: usize) -> Result<Option<Vec<u8>>> {
+    if method != Method::Max && bytes.len() > TRIED {
+        let at = (bytes.len() - TRIED) / 2;
+        let tried = zstd::bulk::compress(&bytes[at..at + TRIED], 1)?.len() as u64;
+        // Scaled to the whole chunk; a higher level gains a twentieth.
+        let expected = tried * bytes.len() as u64 / TRIED as u64;
+        if expected - expected / 20 >= coded as u64 {
+            return Ok(None);
+        }
+    }
+    let mut out = Vec::new();
+    let found = encode(method, bytes, &mut out)? == form::ZSTD && out.len() < coded;
+    Ok(found.then_some(out))
+}
+
 /// Inverse of [`encode`], for a known decoded length.
 pub fn decode(payload: &[u8], out: &mut [u8]) -> Result<()> {
-    match zstd::bulk::decompress_to_buffer(payload, out) {
+    let damaged = || Error::Corrupt("the coded data is damaged".into());
+    let coded = checked(payload).ok_or_else(damaged)?;
+    match zstd::bulk::decompress_to_buffer(coded, out) {
         Ok(n) if n == out.len() => Ok(()),
-        _ => Err(Error::Corrupt("the coded data is damaged".into())),
+        _ => Err(damaged()),
     }
 }

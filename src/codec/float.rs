@@ -46,7 +46,8 @@ fn symbol_policy(method: Method) -> Policy {
         Method::Fast | Method::Cascade => Policy::Coder(plane::CASCADE),
         Method::Huffman => Policy::Coder(plane::HUFFMAN),
         Method::Runs => Policy::Coder(plane::RUNS),
-        _ => Policy::Smallest,
+        Method::Max => Policy::Smallest,
+        _ => Policy::Quick,
     }
 }
 
@@ -87,7 +88,7 @@ pub fn encode(
     let n = words.len() / usize::from(float.bits / 8);
     let stats = split::stats(level, float.bits, 0, words);
     let mut heads = std::mem::take(&mut planes.heads);
-    sample_heads(float, words, method == Method::Max, &mut heads);
+    sample_heads(level, float, words, method == Method::Max, &mut heads);
     let range = k_range(method, float);
     let (fields, cost) =
         choose_split(float, &heads, n, stats.sign(), range.clone(), &mut planes.counts);
@@ -142,7 +143,12 @@ pub fn encode(
 }
 
 /// Splits all words into the planes' buffers. Returns how many escapes there are.
-pub(super) fn split_words(level: Level, fields: &Split, words: &[u8], planes: &mut Planes) -> usize {
+pub(super) fn split_words(
+    level: Level,
+    fields: &Split,
+    words: &[u8],
+    planes: &mut Planes,
+) -> usize {
     let n = words.len() / fields.word_len();
     let escapes = planes.with(fields, n, |p| split::split(level, fields, words, p));
     planes.escapes.resize(planes.escapes.len().max(escapes), 0);
@@ -227,7 +233,12 @@ pub fn decode(
     let scaled = flags & (ROWS | COLUMNS);
     let valid = if scaled == 0 { fields.is_valid() } else { fields.is_valid_shifted() };
     let rest_most = float.bits.min(16) - float.exponent;
-    if !valid || scaled == COLUMNS || fields.rest_bits > rest_most {
+    let base_unused = scaled == 0 && !fields.is_windowed();
+    if !valid
+        || scaled == COLUMNS
+        || fields.rest_bits > rest_most
+        || (base_unused && fields.base != 1)
+    {
         return None;
     }
     let n = out.len() / fields.word_len();

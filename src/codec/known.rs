@@ -91,13 +91,15 @@ pub fn encode(
     };
     let word = word_len(spec);
     let fits = |o: &&Offer| o.predictor.fits(spec, bytes.len(), known, &o.inputs);
-    let offers: Vec<&Offer> = offers.iter().filter(|o| o.predictor.serves(method)).filter(fits).collect();
+    let offers: Vec<&Offer> =
+        offers.iter().filter(|o| o.predictor.serves(method)).filter(fits).collect();
     if offers.is_empty() || super::is_constant(bytes, word) {
         return alone(scratch, out);
     }
     let mut buffers = std::mem::take(&mut scratch.known);
     let start = out.len();
-    let done = encode_offered(level, method, spec, bytes, known, &offers, &mut buffers, scratch, out);
+    let done =
+        encode_offered(level, method, spec, bytes, known, &offers, &mut buffers, scratch, out);
     scratch.known = buffers;
     let (coded, sure) = match done? {
         Some(done) => done,
@@ -151,16 +153,41 @@ fn encode_offered(
         .map(|(k, buffer)| little_endian(swap, k.len() * word / bytes.len().max(1), k, buffer))
         .collect();
     if method == Method::Xor {
-        let coded = encode_xor(level, word, words, known[usize::from(offers[0].inputs[0])], buffers, scratch, out)?;
+        let coded = encode_xor(
+            level,
+            word,
+            words,
+            known[usize::from(offers[0].inputs[0])],
+            buffers,
+            scratch,
+            out,
+        )?;
         return Ok(Some((Coded { form: coded, inputs: offers[0].inputs.clone() }, false)));
     }
-    let chosen = estimate::best(level, method, spec, words, &known, offers, &mut buffers.estimate, &mut scratch.planes);
+    let chosen = estimate::best(
+        level,
+        method,
+        spec,
+        words,
+        &known,
+        offers,
+        &mut buffers.estimate,
+        &mut scratch.planes,
+    );
     let Some((offer, promised, solo)) = chosen else { return Ok(None) };
     let inputs: Vec<&[u8]> = offer.inputs.iter().map(|&i| known[usize::from(i)]).collect();
     let start = out.len();
     let form = match &offer.predictor {
         Predictor::Moment => {
-            let done = moment::encode(level, spec, words, inputs[0], &mut buffers.residual, &mut scratch.planes, out);
+            let done = moment::encode(
+                level,
+                spec,
+                words,
+                inputs[0],
+                &mut buffers.residual,
+                &mut scratch.planes,
+                out,
+            );
             if done.is_none() {
                 out.truncate(start);
                 return Ok(None);
@@ -180,7 +207,12 @@ fn encode_offered(
     Ok(Some((Coded { form, inputs: offer.inputs.clone() }, sure)))
 }
 
-fn little_endian<'a>(swap: bool, word: usize, bytes: &'a [u8], buffer: &'a mut Vec<u8>) -> &'a [u8] {
+fn little_endian<'a>(
+    swap: bool,
+    word: usize,
+    bytes: &'a [u8],
+    buffer: &'a mut Vec<u8>,
+) -> &'a [u8] {
     if !swap || word < 2 {
         return bytes;
     }

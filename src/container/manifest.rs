@@ -120,12 +120,13 @@ fn take<'a>(body: &mut &'a [u8], n: usize) -> Option<&'a [u8]> {
     Some(head)
 }
 
-/// Compresses a table: metadata is its decoded length and digest, payload is a zstd frame.
+/// Compresses a table: metadata is its decoded length and the digest of the
+/// payload, which is a zstd frame.
 pub(super) fn pack_table(body: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
     let mut meta = Vec::new();
     write_varint(&mut meta, body.len() as u64);
-    meta.extend_from_slice(&super::hash64(body).to_le_bytes());
     let payload = zstd::bulk::compress(body, 9)?;
+    meta.extend_from_slice(&super::hash64(&payload).to_le_bytes());
     if u32::try_from(payload.len()).is_err() {
         return Err(Error::LimitExceeded("too many files for one archive".into()));
     }
@@ -148,10 +149,13 @@ pub(super) fn unpack_table(
             limits.table_len
         )));
     }
+    if super::hash64(payload) != digest {
+        return Err(damaged());
+    }
     let mut body = Vec::new();
     let decoder = zstd::stream::read::Decoder::with_buffer(payload)?;
     decoder.take(len + 1).read_to_end(&mut body).map_err(|_| damaged())?;
-    if body.len() as u64 != len || super::hash64(&body) != digest {
+    if body.len() as u64 != len {
         return Err(damaged());
     }
     Ok(body)

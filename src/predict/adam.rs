@@ -130,7 +130,8 @@ fn second_each(
     let olds = known.v0.as_chunks::<4>().0.iter().zip(known.m0.as_chunks::<4>().0);
     let all = outs.zip(olds).zip(known.m1.as_chunks::<4>().0);
     for (((out, context), (v0, m0)), m1) in all {
-        let (v0, m0, m1) = (f32::from_le_bytes(*v0), f32::from_le_bytes(*m0), f32::from_le_bytes(*m1));
+        let (v0, m0, m1) =
+            (f32::from_le_bytes(*v0), f32::from_le_bytes(*m0), f32::from_le_bytes(*m1));
         let g = ((f64::from(m1) - s.beta1 * f64::from(m0)) * s.inverse) as f32;
         let v = sum(g, v0 * s.beta2);
         let exponent = |x: f32| (x.to_bits() >> 23 & 0xff) as i32;
@@ -155,7 +156,13 @@ pub struct WeightInputs<'a> {
 ///
 /// # Panics
 /// Where lengths differ.
-pub fn weights(level: Level, s: &Weights, known: WeightInputs, out: &mut [u8], contexts: &mut [u8]) {
+pub fn weights(
+    level: Level,
+    s: &Weights,
+    known: WeightInputs,
+    out: &mut [u8],
+    contexts: &mut [u8],
+) {
     let WeightInputs { w0, m1, v1 } = known;
     let n = out.len() / 4;
     assert!(out.len() == 4 * n && w0.len() == 4 * n && m1.len() == 4 * n && v1.len() == 4 * n);
@@ -198,7 +205,8 @@ fn weights_each(
     let outs = out.as_chunks_mut::<4>().0.iter_mut().zip(contexts);
     let moments = known.m1.as_chunks::<4>().0.iter().zip(known.v1.as_chunks::<4>().0);
     for (((out, context), w0), (m1, v1)) in outs.zip(known.w0.as_chunks::<4>().0).zip(moments) {
-        let (w0, m1, v1) = (f32::from_le_bytes(*w0), f32::from_le_bytes(*m1), f32::from_le_bytes(*v1));
+        let (w0, m1, v1) =
+            (f32::from_le_bytes(*w0), f32::from_le_bytes(*m1), f32::from_le_bytes(*v1));
         let w = update(w0 * s.decay, m1, v1.sqrt() / s.bias + s.eps);
         let w = instead_of_nan(w, w0);
         *context = (w.to_bits() >> 23) as u8;

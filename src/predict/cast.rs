@@ -132,7 +132,9 @@ mod tests {
     fn interesting() -> Vec<u8> {
         let mut words: Vec<u32> = Vec::new();
         for e in 0..=255u32 {
-            for m in [0, 1, 0xfff, 0x1000, 0x1001, 0x7fff, 0x8000, 0x8001, 0x2000, 0x3000, 0x7f_ffff] {
+            for m in
+                [0, 1, 0xfff, 0x1000, 0x1001, 0x7fff, 0x8000, 0x8001, 0x2000, 0x3000, 0x7f_ffff]
+            {
                 words.push(e << 23 | m);
                 words.push(1 << 31 | e << 23 | m | 0x18000);
             }

@@ -1,5 +1,6 @@
 //! What a store decides by itself.
 
+use super::chain::MAX_CHAIN;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,7 +24,7 @@ pub struct Policy {
     /// the lengths of the checkpoints.
     pub rebase_above: f64,
     /// Most deltas between a checkpoint and the one stored in full that it rests on: what a
-    /// restore has to decode besides. 1 to 1000; default 16.
+    /// restore has to decode besides. 1 to 100; default 16.
     pub max_chain: u64,
     /// `gc` keeps this many of the highest steps. Default `None`: it does not count.
     pub keep_last: Option<u64>,
@@ -83,8 +84,8 @@ impl Policy {
         if !(0.0..=1.0).contains(&self.rebase_above) {
             return wrong("rebase_above is a fraction between 0 and 1");
         }
-        if !(1..=1000).contains(&self.max_chain) {
-            return wrong("max_chain is between 1 and 1000");
+        if !(1..=MAX_CHAIN).contains(&self.max_chain) {
+            return wrong("max_chain is between 1 and 100");
         }
         if self.keep_last == Some(0) || self.keep_every == Some(0) {
             return wrong("keep_last and keep_every are at least 1");

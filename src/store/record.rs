@@ -1,5 +1,6 @@
 //! The record of a step, and the guard of the store's JSON files.
 
+use super::chain::MAX_CHAIN;
 use crate::{Error, Result, archive::Archive, container::hash64};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -94,9 +95,15 @@ impl StepRecord {
             .ok()
             .filter(|r| r.step == step && is_archive_of(&r.archive, step))
             .filter(|r| r.chain.iter().all(|l| is_archive_of(&l.archive, l.step)))
-            .filter(|r| r.chain.iter().all(|l| l.step != step))
+            .filter(|r| r.chain.len() as u64 <= MAX_CHAIN && descends(step, &r.chain))
             .ok_or_else(|| Error::Corrupt("the record contradicts itself".into()))
     }
+}
+
+/// Whether every link is a step below what is a delta to it.
+fn descends(step: u64, chain: &[Link]) -> bool {
+    let below = |above, link: &Link| (link.step < above).then_some(link.step);
+    chain.iter().try_fold(step, below).is_some()
 }
 
 /// File names of a step without their endings.

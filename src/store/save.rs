@@ -11,6 +11,7 @@
 
 use super::{
     GcOptions, Locking, StepRecord, Store,
+    chain::Near,
     gc::Removed,
     record::{archive_name, stored_files},
 };
@@ -98,6 +99,17 @@ impl Store {
     /// # Errors
     /// As for [`Store::save`].
     pub fn save_input(&self, input: &Input<'_>, step: u64, options: &SaveOptions) -> Result<Saved> {
+        self.save_near(input, step, options, None)
+    }
+
+    /// As [`Store::save_input`], with the files of another step that are still in memory.
+    pub(super) fn save_near(
+        &self,
+        input: &Input<'_>,
+        step: u64,
+        options: &SaveOptions,
+        near: Option<&Near>,
+    ) -> Result<Saved> {
         let asked = Instant::now();
         let _lock = self.lock(options.locking)?;
         let started = Instant::now();
@@ -112,18 +124,16 @@ impl Store {
                 "step {step} is saved already: --force replaces it"
             )));
         }
-        let base = match options.full || !super::chain::DELTAS {
+        let base = match options.full {
             true => None,
             false => self.base_for(step, &listing.steps),
         };
-        let mut written = self.write(input, step, base, &mut notes)?;
-        if let Some(base) = base.filter(|_| !written.chain.is_empty()) {
-            if let Some(why) = self.does_not_pay(&written, base, &listing.steps) {
-                let full = self.write(input, step, None, &mut notes)?;
-                let name = std::mem::replace(&mut written, full).archive;
-                self.remove_file(&name)?;
-                notes.push(why);
-            }
+        let mut written = self.write(input, step, base, near, &mut notes)?;
+        if let Some(why) = self.does_not_pay(&written, &listing.steps) {
+            let full = self.write(input, step, None, None, &mut notes)?;
+            let name = std::mem::replace(&mut written, full).archive;
+            self.remove_file(&name)?;
+            notes.push(why);
         }
         self.commit(&written, options.replace)?;
         if let Some(old) = listing.steps.iter().find(|r| r.step == step) {
@@ -175,16 +185,17 @@ impl Store {
         input: &Input<'_>,
         step: u64,
         base: Option<&StepRecord>,
+        near: Option<&Near>,
         notes: &mut Vec<String>,
     ) -> Result<StepRecord> {
         let names = self.names()?;
         let name = (0..).map(|n| archive_name(step, n)).find(|n| !names.contains(n));
         let name = name.unwrap_or_default();
-        let (summary, base) = match self.write_archive(input, &name, base) {
+        let (summary, base) = match self.write_archive(input, &name, base, near) {
             Err(e) if base.is_some() && is_base_fault(&e) => {
                 let step = base.map_or(0, |b| b.step);
                 notes.push(format!("stored in full, since step {step} cannot be its base: {e}"));
-                (self.write_archive(input, &name, None)?, None)
+                (self.write_archive(input, &name, None, None)?, None)
             }
             written => (written?, base),
         };
@@ -193,10 +204,13 @@ impl Store {
                 notes.push(note);
             }
         }
-        let chain: Vec<_> = base
+        let mut chain: Vec<_> = base
             .map(|b| std::iter::once(b.link()).chain(b.chain.iter().cloned()).collect())
             .unwrap_or_default();
         let archive = self.open_archive(&name, &chain)?;
+        if !archive.refers_to_base() {
+            chain.clear();
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         Ok(StepRecord {
             step,
@@ -210,21 +224,13 @@ impl Store {
     }
 
     /// Why a delta should rather be a full save, judged by the full one it rests on.
-    fn does_not_pay(
-        &self,
-        delta: &StepRecord,
-        base: &StepRecord,
-        steps: &[StepRecord],
-    ) -> Option<String> {
-        let root = base.chain.last().map_or(base.step, |link| link.step);
-        let full = steps.iter().find(|r| r.step == root)?;
+    fn does_not_pay(&self, delta: &StepRecord, steps: &[StepRecord]) -> Option<String> {
+        let (base, root) = (delta.base()?, delta.chain.last()?);
+        let full = steps.iter().find(|r| r.archive == root.archive)?;
         let expected = full.ratio() * delta.input_bytes as f64;
         let fraction = delta.archive_bytes as f64 / expected.max(1.0);
         (fraction > self.policy.rebase_above).then(|| {
-            format!(
-                "stored in full: a delta to step {} would have taken {fraction:.2} of that",
-                base.step
-            )
+            format!("stored in full: a delta to step {base} would have taken {fraction:.2} of that")
         })
     }
 }

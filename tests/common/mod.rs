@@ -45,7 +45,7 @@ impl Rng {
                 (0 | 4, Fields::Float { bits: 32, .. }) => u64::from((weight as f32).to_bits()),
                 (0 | 4, Fields::Float { bits: 64, .. }) => weight.to_bits(),
                 (0 | 4, _) => (weight * 1000.0) as i64 as u64,
-                (2, _) if self.next() % 50 != 0 => 0,
+                (2, _) if !self.next().is_multiple_of(50) => 0,
                 (3, _) => [0, !0, 1 << (8 * word.min(8) - 1), 1, !0 >> 1, !0 << 7]
                     [(self.next() % 6) as usize],
                 _ => self.next(),
@@ -82,14 +82,14 @@ pub fn safetensors(tensors: &[Tensor]) -> Vec<u8> {
     file
 }
 
-/// A file of a few tensors of several types, about 1 MB.
+/// A file of a few tensors of several types, about 500 KB.
 pub fn sample_file(seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);
     let v = |rng: &mut Rng, d, n, kind| rng.values(d, n, kind);
     safetensors(&[
-        ("embed".into(), "BF16", vec![300, 384], v(&mut rng, Dtype::BF16, 300 * 384, 0)),
+        ("embed".into(), "BF16", vec![100, 384], v(&mut rng, Dtype::BF16, 100 * 384, 0)),
         ("norm".into(), "BF16", vec![384], v(&mut rng, Dtype::BF16, 384, 0)),
-        ("up".into(), "F32", vec![256, 192], v(&mut rng, Dtype::F32, 256 * 192, 4)),
+        ("up".into(), "F32", vec![128, 192], v(&mut rng, Dtype::F32, 128 * 192, 4)),
         ("half".into(), "F16", vec![128, 200], v(&mut rng, Dtype::F16, 128 * 200, 0)),
         ("wide".into(), "F64", vec![20_000], v(&mut rng, Dtype::F64, 20_000, 0)),
         ("small".into(), "F8_E4M3", vec![100, 200], v(&mut rng, Dtype::F8_E4M3, 20_000, 1)),

@@ -264,7 +264,7 @@ fn split_bf16(words: &[u8]) -> (Vec<u8>, Vec<u8>) {
 
 fn count(symbols: &[u8]) -> [u32; 256] {
     let mut counts = [0; 256];
-    histogram::count(symbols, &mut counts);
+    histogram::count(Level::best(), symbols, &mut counts);
     counts
 }
 

@@ -59,7 +59,10 @@ fn group_splits_and_joins_words_of_every_length() {
                 stride: padded as u32 / 4,
             };
             let out = run(&device, "split", &params, n.div_ceil(4), &[In(&bytes), Out(want.len())]);
-            assert_eq!(out[0], want, "split {n} words of {word_len}");
+            // What fills a plane's last word is not said.
+            for (got, want) in out[0].chunks(padded.max(1)).zip(want.chunks(padded.max(1))) {
+                assert_eq!(got[..n], want[..n], "split {n} words of {word_len}");
+            }
             let out =
                 run(&device, "join", &params, n.div_ceil(4), &[Out(padded * word_len), In(&want)]);
             assert_eq!(out[0][..bytes.len()], bytes, "join {n} words of {word_len}");
@@ -175,7 +178,8 @@ fn bit_planes_equal_the_cpu_both_ways() {
             let mut want = vec![0; 8 * word_len * bitplane::plane_len(n)];
             bitplane::planes(Level::best(), word_len, &bytes, &mut want);
             let params = BitplaneParams { n_words: n as u32, word_bits: 8 * word_len as u32 };
-            let squares = (n * word_len).div_ceil(128) + 1;
+            // 32 invocations to a square of 128 bytes; runs of 64-bit words take two squares.
+            let squares = 32 * ((n * word_len).div_ceil(128) + 1);
             let out = run(&device, "planes", &params, squares, &[In(&bytes), Out(want.len())]);
             assert_eq!(out[0], want, "planes of {n} words of {word_len}");
             let out = run(&device, "words", &params, squares, &[In(&want), Out(bytes.len())]);
@@ -282,16 +286,14 @@ fn histograms_equal_the_cpu_with_and_without_contexts() {
         let symbols: Vec<u8> = noise(n, 51).iter().map(|b| b.count_ones() as u8 * 7).collect();
         let contexts: Vec<u8> = noise(n, 52).iter().map(|b| b % 16).collect();
         let mut want = [[0; 256]; 16];
-        for (symbol, context) in symbols.iter().zip(&contexts) {
-            histogram::count(&[*symbol], &mut want[usize::from(*context)]);
-        }
+        histogram::count_contexts(Level::best(), &symbols, &contexts, &mut want);
         let bytes = |counts: &[u32]| counts.iter().flat_map(|c| c.to_le_bytes()).collect();
         for per_invocation in [1, 5] {
             let params = HistogramParams { n_symbols: n as u32, per_invocation };
             let invocations = n.div_ceil(4 * per_invocation as usize);
             let out = run(
                 &device,
-                "count_by_context",
+                "count_contexts",
                 &params,
                 invocations,
                 &[In(&symbols), In(&contexts), Out(1024 * 16)],
@@ -299,7 +301,7 @@ fn histograms_equal_the_cpu_with_and_without_contexts() {
             let all: Vec<u8> = bytes(want.as_flattened());
             assert_eq!(out[0], all, "{n} symbols with contexts");
             let mut total = [0; 256];
-            histogram::count(&symbols, &mut total);
+            histogram::count(Level::best(), &symbols, &mut total);
             let out = run(&device, "count", &params, invocations, &[In(&symbols), Out(1024)]);
             let all: Vec<u8> = bytes(&total);
             assert_eq!(out[0], all, "{n} symbols");

@@ -54,8 +54,7 @@ impl Look {
                 shards.push(&stability.shard);
             }
         }
-        let mut plots = vec![by_step(records, "all shards", |_| true)];
-        plots.extend(shards.iter().map(|s| by_step(records, s, |r| r.input == **s)));
+        let mut plots: Vec<Plot> = shards.iter().map(|s| by_step(records, s)).collect();
         plots.extend(shards.iter().map(|s| self.stability_plot(s)));
         plots.extend(self.exponents.iter().map(|(shard, points)| Plot {
             title: format!("Exponents of {shard}, last step"),
@@ -93,19 +92,22 @@ impl Look {
     }
 }
 
-fn by_step(records: &[Record], what: &str, pick: impl Fn(&Record) -> bool) -> Plot {
+fn by_step(records: &[Record], shard: &str) -> Plot {
     let curves = Delta::ALL.iter().map(|delta| {
         let points = steps(records).into_iter().filter_map(|step| {
             let y = ratio(records, |r| {
-                r.method == "lmc" && r.delta == delta.name() && r.step == Some(step) && pick(r)
+                r.method == "lmc"
+                    && r.delta == delta.name()
+                    && r.step == Some(step)
+                    && r.input == shard
             })?;
             Some(Point { x: step as f64, y, label: format!("step {step}: {y:.4}") })
         });
         Curve { name: delta.name().into(), mark: Mark::Line, points: points.collect() }
     });
     Plot {
-        title: format!("Ratio of BG-LMC by step: {what}"),
-        x: Axis { label: "step".into(), log: false },
+        title: format!("Ratio of BG-LMC by step: {shard}"),
+        x: Axis { label: "step, each against the one before".into(), log: false },
         y: Axis { label: "ratio (coded / input)".into(), log: false },
         curves: curves.collect(),
     }

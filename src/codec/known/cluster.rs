@@ -76,7 +76,9 @@ impl Clusters {
             p.bits = bits(&p.counts, p.n) + table_bits(&p.counts);
         }
         let mut gains: Vec<Gain> = parts.windows(2).map(|w| Gain::of(&w[0], &w[1])).collect();
-        while let Some((i, best)) = gains.iter().enumerate().max_by_key(|(i, g)| (g.saved, usize::MAX - i)) {
+        while let Some((i, best)) =
+            gains.iter().enumerate().max_by_key(|(i, g)| (g.saved, usize::MAX - i))
+        {
             if parts.len() <= MOST && best.saved < 0 {
                 break;
             }
@@ -154,9 +156,10 @@ mod tests {
     fn alike_contexts_share_a_table_and_others_do_not() {
         let mut joint = Joint::default();
         let contexts: Vec<u8> = (0..40_000u32).map(|i| (i % 40) as u8 + 100).collect();
-        let symbols = contexts.iter().zip(0u32..).map(|(&c, i)| {
-            if c < 120 { i / 40 % 2 } else { 10 + i / 40 % 64 }
-        });
+        let symbols = contexts
+            .iter()
+            .zip(0u32..)
+            .map(|(&c, i)| if c < 120 { i / 40 % 2 } else { 10 + i / 40 % 64 });
         joint.count(&contexts, &symbols.map(|s| s as u8).collect::<Vec<_>>());
         let clusters = Clusters::of(&joint);
         assert_eq!(clusters.starts, [120]);

@@ -5,7 +5,8 @@
 //! ```
 
 use super::{
-    Offer, Predictor, classes::{self, Classes},
+    Offer, Predictor,
+    classes::{self, Classes},
     cluster::{Clusters, Joint},
     word_len, words,
 };
@@ -58,7 +59,8 @@ pub fn best<'o>(
             return Some((offer, 0, 2 * words.len() as u64));
         }
     }
-    let Buffers { words: sample, inputs, predicted, contexts, delta: deltas, symbols, joint } = buffers;
+    let Buffers { words: sample, inputs, predicted, contexts, delta: deltas, symbols, joint } =
+        buffers;
     gather(word, words, n, sample);
     let sampled = (sample.len() / word) as u64;
     let solo = alone(method, spec, words, sample, planes);
@@ -123,7 +125,13 @@ fn gather(word: usize, words: &[u8], n: usize, out: &mut Vec<u8>) {
 }
 
 /// About how many bits the words take without anything known.
-fn alone(method: Method, spec: &ChunkSpec, words: &[u8], sample: &[u8], planes: &mut Planes) -> u64 {
+fn alone(
+    method: Method,
+    spec: &ChunkSpec,
+    words: &[u8],
+    sample: &[u8],
+    planes: &mut Planes,
+) -> u64 {
     let Fields::Float { bits, exponent } = spec.dtype.fields() else {
         // Cannot be told: a sixteenth is rarely reached.
         return words.len() as u64 / 2;
@@ -131,7 +139,7 @@ fn alone(method: Method, spec: &ChunkSpec, words: &[u8], sample: &[u8], planes: 
     let float = Float { bits, exponent, row: None };
     let n = words.len() / usize::from(bits / 8);
     let mut heads = std::mem::take(&mut planes.heads);
-    sample_heads(&float, words, false, &mut heads);
+    sample_heads(crate::simd::Level::SCALAR, &float, words, false, &mut heads);
     let negative = heads.iter().fold(0, |n, h| n + usize::from(h & 1));
     let sign = (negative == 0 || negative == heads.len()).then_some(negative != 0);
     let most = if method == Method::Fast { 0 } else { 2 };

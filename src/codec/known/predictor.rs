@@ -76,7 +76,13 @@ impl Predictor {
     }
 
     /// Whether a chunk of `len` bytes can be predicted from these of the known byte strings.
-    pub(super) fn fits(&self, spec: &ChunkSpec, len: usize, known: &[&[u8]], inputs: &[u8]) -> bool {
+    pub(super) fn fits(
+        &self,
+        spec: &ChunkSpec,
+        len: usize,
+        known: &[&[u8]],
+        inputs: &[u8],
+    ) -> bool {
         let of = |i: &u8| known.get(usize::from(*i)).copied();
         let inputs: Option<Vec<&[u8]>> = inputs.iter().map(of).collect();
         inputs.is_some_and(|inputs| self.fits_inputs(spec, len, &inputs))
@@ -104,7 +110,9 @@ impl Predictor {
         buffer: &'a mut Vec<u8>,
         contexts: &mut Vec<u8>,
     ) -> &'a [u8] {
-        if let (Predictor::Base | Predictor::Signed | Predictor::Moment, [base, ..]) = (self, inputs) {
+        if let (Predictor::Base | Predictor::Signed | Predictor::Moment, [base, ..]) =
+            (self, inputs)
+        {
             return base;
         }
         buffer.resize(len, 0);

@@ -21,9 +21,8 @@ use super::{
 use crate::{
     codec::plane::{self, CoderScratch},
     entropy::{
-        histogram,
         frequency::{self, Table},
-        rans,
+        histogram, rans,
     },
     simd::Level,
     transform::delta,
@@ -111,7 +110,8 @@ pub fn encode_symbols(
     coder.stream.resize(coder.stream.len().max(room), 0);
     let stream = &mut coder.stream[..room];
     // Every symbol was counted, so every table has it.
-    let at = rans::encode_contexts(level, lanes, symbols, clustered, &tables, stream).unwrap_or(room);
+    let at =
+        rans::encode_contexts(level, lanes, symbols, clustered, &tables, stream).unwrap_or(room);
     out.extend_from_slice(&((room - at) as u32).to_le_bytes());
     out.extend_from_slice(&stream[at..]);
 }
@@ -217,4 +217,3 @@ pub fn undo_at(word: usize, words: &mut [u8], i: usize, magnitude: u64, negative
     let x = x ^ (x >> 63) & flip;
     words[word * i..word * (i + 1)].copy_from_slice(&x.to_le_bytes()[..word]);
 }
-

@@ -47,17 +47,25 @@ fn pair(word: usize, n: usize, changed_in_1000: u32, reach: u32) -> (Vec<u8>, Ve
     (base, new)
 }
 
-fn round_trip(spec: &ChunkSpec, method: Method, bytes: &[u8], known: &[&[u8]], offers: &[Offer]) -> (u8, usize) {
+fn round_trip(
+    spec: &ChunkSpec,
+    method: Method,
+    bytes: &[u8],
+    known: &[&[u8]],
+    offers: &[Offer],
+) -> (u8, usize) {
     let mut payloads = Vec::new();
     let mut used = None;
     for level in Level::available() {
         let (mut scratch, mut out) = (Scratch::default(), vec![]);
-        let coded = encode(level, method, spec, bytes, known, offers, &mut scratch, &mut out).unwrap();
+        let coded =
+            encode(level, method, spec, bytes, known, offers, &mut scratch, &mut out).unwrap();
         assert!(out.len() <= bytes.len());
         let inputs: Vec<&[u8]> = coded.inputs.iter().map(|&i| known[usize::from(i)]).collect();
         let mut back = vec![0xa5; bytes.len()];
-        decode(level, spec, coded.form, &out, &inputs, &mut scratch, &mut back)
-            .unwrap_or_else(|e| panic!("{level:?} {spec:?} {method} {coded:?} {}: {e}", bytes.len()));
+        decode(level, spec, coded.form, &out, &inputs, &mut scratch, &mut back).unwrap_or_else(
+            |e| panic!("{level:?} {spec:?} {method} {coded:?} {}: {e}", bytes.len()),
+        );
         assert!(back == bytes, "{level:?} {spec:?} {coded:?}");
         for i in 0..out.len().min(40) {
             let mut bad = out.clone();
@@ -98,21 +106,24 @@ fn every_type_and_endianness_round_trips_from_a_base() {
 fn few_changes_cost_about_their_entropy() {
     let n = 256 << 10;
     let mut next = noise(99);
-    let base: Vec<u8> = (0..n).flat_map(|_| (0x3c00 + (next() % 0x200) as u16).to_le_bytes()).collect();
+    let base: Vec<u8> =
+        (0..n).flat_map(|_| (0x3c00 + (next() % 0x200) as u16).to_le_bytes()).collect();
     let mut new = base.clone();
     let mut changed = 0u32;
     for word in new.as_chunks_mut::<2>().0 {
-        if next() % 200 == 0 {
+        if next().is_multiple_of(200) {
             let x = u16::from_le_bytes(*word);
-            *word = (if next() % 2 == 0 { x + 1 } else { x - 1 }).to_le_bytes();
+            *word = (if next().is_multiple_of(2) { x + 1 } else { x - 1 }).to_le_bytes();
             changed += 1;
         }
     }
     let spec = spec(Dtype::BF16, false);
-    let (form, len) = round_trip(&spec, Method::Auto, &new, &[&base], &[offer(Predictor::Base, &[0])]);
+    let (form, len) =
+        round_trip(&spec, Method::Auto, &new, &[&base], &[offer(Predictor::Base, &[0])]);
     assert_eq!(form, form::DELTA);
     assert!(8 * len < (changed * 11) as usize, "{len} bytes for {changed} changes");
-    let (_, len) = round_trip(&spec, Method::Auto, &base, &[&base], &[offer(Predictor::Base, &[0])]);
+    let (_, len) =
+        round_trip(&spec, Method::Auto, &base, &[&base], &[offer(Predictor::Base, &[0])]);
     assert_eq!(len, 2);
 }
 
@@ -122,9 +133,18 @@ fn a_useless_base_costs_nothing() {
     let mut next = noise(5);
     let new: Vec<u8> = (0..5000).flat_map(|_| (0x3f00_0000 | next() >> 8).to_le_bytes()).collect();
     let spec = spec(Dtype::F32, false);
-    let (_, with) = round_trip(&spec, Method::Auto, &new, &[&base], &[offer(Predictor::Base, &[0])]);
+    let (_, with) =
+        round_trip(&spec, Method::Auto, &new, &[&base], &[offer(Predictor::Base, &[0])]);
     let mut alone = Vec::new();
-    crate::codec::encode(Level::best(), Method::Auto, &spec, &new, &mut Scratch::default(), &mut alone).unwrap();
+    crate::codec::encode(
+        Level::best(),
+        Method::Auto,
+        &spec,
+        &new,
+        &mut Scratch::default(),
+        &mut alone,
+    )
+    .unwrap();
     assert!(with <= alone.len());
 }
 
@@ -144,7 +164,12 @@ fn every_predictor_round_trips_and_says_what_it_is() {
     let (form, len) = round_trip(&f32, Method::Auto, &wide, &[&narrow], &widen);
     assert!(form == form::DELTA && len < 45_000, "{form} {len}");
     let (v, v1) = pair(4, n, 500, 3);
-    let v: Vec<u8> = v.as_chunks().0.iter().flat_map(|w: &[u8; 4]| (f32::from_le_bytes(*w).powi(2)).to_le_bytes()).collect();
+    let v: Vec<u8> = v
+        .as_chunks()
+        .0
+        .iter()
+        .flat_map(|w: &[u8; 4]| (f32::from_le_bytes(*w).powi(2)).to_le_bytes())
+        .collect();
     let moment = [offer(Predictor::Moment, &[0])];
     let (form, _) = round_trip(&f32, Method::Auto, &wide, &[&v], &moment);
     assert_eq!(form, form::MOMENT);
@@ -166,7 +191,9 @@ fn inputs_of_other_lengths_are_refused() {
     let spec = spec(Dtype::BF16, false);
     let (mut scratch, mut out) = (Scratch::default(), Vec::new());
     let offers = [offer(Predictor::Base, &[0])];
-    let coded = encode(Level::best(), Method::Auto, &spec, &new, &[&base], &offers, &mut scratch, &mut out).unwrap();
+    let coded =
+        encode(Level::best(), Method::Auto, &spec, &new, &[&base], &offers, &mut scratch, &mut out)
+            .unwrap();
     let mut back = vec![0; new.len()];
     for bad in [&[][..], &[&base[2..]], &[&base, &base]] {
         let done = decode(Level::best(), &spec, coded.form, &out, bad, &mut scratch, &mut back);

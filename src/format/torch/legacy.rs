@@ -89,6 +89,9 @@ fn read_keys(bytes: &[u8]) -> Result<(Vec<Vec<u8>>, usize), PickleFault> {
     Ok((keys.iter().map(|id| text(*id)).collect(), pickle.len))
 }
 
+/// Places and the end of the last one, or those before a fault and what it is.
+type Located = Result<(Places, u64), (Places, String)>;
+
 /// Follows the storages from `at` to where they end; where one cannot be followed, those before it
 /// and why.
 fn locate(
@@ -96,7 +99,7 @@ fn locate(
     mut at: u64,
     description: &Description,
     keys: &[Vec<u8>],
-) -> Result<Result<(Places, u64), (Places, String)>, Fault> {
+) -> Result<Located, Fault> {
     let known: HashMap<_, _> = description.storages.iter().map(|s| (&s.key, s)).collect();
     let mut places = Places::new();
     for key in keys {

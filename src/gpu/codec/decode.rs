@@ -243,7 +243,7 @@ impl Slot {
                 let len = n * plan.word_len as u64;
                 let params =
                     BitplaneParams { n_words: n as u32, word_bits: 8 * plan.word_len as u32 };
-                pass.dispatch("words", &params, len.div_ceil(128) + 1, &[planes, words])
+                pass.dispatch("words", &params, 32 * (len.div_ceil(128) + 1), &[planes, words])
             }
             (Transform::Split(fields) | Transform::Cascade { fields, .. }, _) => {
                 for (plane, bits, packed) in &self.buffers.packed {

@@ -76,8 +76,7 @@ fn head(words: &[u8]) -> &[u8] {
 /// the decay rates they come from.
 pub fn find_second(level: Level, sample: &Sample, hints: &Hints) -> Option<(Second, [f64; 2])> {
     let v1 = head(sample.v1);
-    let known =
-        SecondInputs { v0: head(sample.v0), m0: head(sample.m0), m1: head(sample.m1) };
+    let known = SecondInputs { v0: head(sample.v0), m0: head(sample.m0), m1: head(sample.m1) };
     let mut predicted = vec![0; v1.len()];
     let mut contexts = vec![0; v1.len() / 4];
     let mut best: Option<(u64, (Second, [f64; 2]))> = None;
@@ -346,7 +345,9 @@ mod tests {
 
     #[test]
     fn an_unknown_learning_rate_is_found_to_the_last_bit() {
-        for (order, lr, wd, t) in [(0, 6.1234e-4, 0.1, 5000), (1, 3.3e-5, 0.0, 777), (2, 1e-3, 0.01, 40)] {
+        for (order, lr, wd, t) in
+            [(0, 6.1234e-4, 0.1, 5000), (1, 3.3e-5, 0.0, 777), (2, 1e-3, 0.01, 40)]
+        {
             let words = step(order, lr, wd, t, 16384);
             let hints = Hints { steps: vec![t], ..Hints::default() };
             let (_, betas) = find_second(Level::best(), &sample(&words), &hints).unwrap();
@@ -371,9 +372,8 @@ mod tests {
     #[test]
     fn nothing_usable_is_no_fault() {
         for word in [f32::NAN, f32::INFINITY, 0.0] {
-            let words: [Vec<u8>; 6] = std::array::from_fn(|_| {
-                (0..100).flat_map(|_| word.to_le_bytes()).collect()
-            });
+            let words: [Vec<u8>; 6] =
+                std::array::from_fn(|_| (0..100).flat_map(|_| word.to_le_bytes()).collect());
             let _ = find_second(Level::best(), &sample(&words), &Hints::default());
             let _ =
                 find_weights(Level::best(), &sample(&words), &Hints::default(), [0.9, 0.95], &[]);

@@ -31,8 +31,9 @@ fn each<const W: usize>(
         *mask = 0;
         for (i, (a, b)) in a.iter().zip(b).enumerate() {
             // SAFETY: both arrays hold the 64 bytes that are loaded.
-            let (a, b) =
-                unsafe { (_mm512_loadu_si512(a.as_ptr().cast()), _mm512_loadu_si512(b.as_ptr().cast())) };
+            let (a, b) = unsafe {
+                (_mm512_loadu_si512(a.as_ptr().cast()), _mm512_loadu_si512(b.as_ptr().cast()))
+            };
             *mask |= compare(a, b) << (64 / W * i);
         }
     }

@@ -122,7 +122,7 @@ impl Slot {
                 let len = n * plan.word_len as u64;
                 let params =
                     BitplaneParams { n_words: n as u32, word_bits: 8 * plan.word_len as u32 };
-                pass.dispatch("planes", &params, len.div_ceil(128) + 1, &[words, planes])
+                pass.dispatch("planes", &params, 32 * (len.div_ceil(128) + 1), &[words, planes])
             }
             Transform::Split(fields) => {
                 self.split(pass, plan, fields, n)?;

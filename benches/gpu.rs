@@ -1,0 +1,221 @@
+//! Throughput of the kernels beside the device's own copy, and of encoding a tensor that lies on
+//! the device. Prints one table; checks nothing that `tests/gpu.rs` does not check.
+//!
+//! ```text
+//! cargo bench --bench gpu -- [ADAPTER [MIB [TENSOR_MIB]]]
+//!     by default the best hardware, 64 MiB for kernels (at most 128), 256 MiB to encode
+//! ```
+//!
+//! A kernel's bytes are those it reads and writes; its share is of the bytes a second that a copy
+//! on the device reads and writes in the same run.
+
+use lmc_gpu::{
+    gpu::{Device, Encoder, Plan, Recorder, Region, Selector, Transform, wgpu},
+    shader::*,
+    transform::split::Split,
+};
+use std::time::{Duration, Instant};
+
+/// Repetitions of a measurement, of which the best counts.
+const TIMES: usize = 5;
+
+struct Bench {
+    device: Device,
+    uniforms: wgpu::Buffer,
+    /// Bytes of every buffer, and the buffers.
+    len: u64,
+    buffers: Vec<wgpu::Buffer>,
+    /// Bytes a second that a copy reads and writes.
+    copy: f64,
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let selector = args.first().map_or(Selector::Auto, |a| a.parse().expect("never fails"));
+    let mib: u64 = args.get(1).map_or(64, |a| a.parse().expect("a number of MiB"));
+    let device = match Device::request(&selector) {
+        Ok(device) => device,
+        Err(error) => return println!("skipped: {error}"),
+    };
+    let info = device.info();
+    println!("{} ({:?}, {} {})", info.name, info.backend, info.driver, info.driver_info);
+    let tensor_mib: u64 = args.get(2).map_or(256, |a| a.parse().expect("a number of MiB"));
+    let len = mib << 20;
+    let buffers = (0..4).map(|_| device.storage("bench", len).expect("device memory")).collect();
+    let uniforms = Recorder::uniforms(&device).expect("device memory");
+    let mut bench = Bench { device, uniforms, len, buffers, copy: 0.0 };
+    bench.device.write_at(&bench.buffers[0], 0, &gaussian_bf16(len as usize / 2)).expect("write");
+    bench.kernels();
+    bench.encode(tensor_mib << 20);
+}
+
+/// Gaussian bfloat16 with a spread of 0.02: the sum of twelve uniform bytes each.
+fn gaussian_bf16(n: usize) -> Vec<u8> {
+    let mut x = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        let [a, b] = [x, x.rotate_left(29) ^ 0x5555];
+        let sum = |v: u64| v.to_le_bytes().iter().map(|b| f32::from(*b) - 127.5).sum::<f32>();
+        let value = (sum(a) + sum(b)) / 295.0 * 0.02;
+        ((value.to_bits() >> 16) as u16).to_le_bytes()
+    };
+    (0..n).flat_map(|_| next()).collect()
+}
+
+impl Bench {
+    /// Best time of what `record` records, submitted and waited for.
+    fn time(&self, mut record: impl FnMut(&mut Recorder<'_>)) -> Duration {
+        let mut once = || {
+            let mut recorder = Recorder::new(&self.device, &self.uniforms);
+            record(&mut recorder);
+            let begun = Instant::now();
+            let submission = recorder.submit().expect("submit");
+            self.device.wait(submission).expect("wait");
+            begun.elapsed()
+        };
+        once();
+        (0..TIMES).map(|_| once()).min().expect("several")
+    }
+
+    fn row(&self, name: &str, moved: u64, time: Duration) {
+        let speed = moved as f64 / time.as_secs_f64();
+        let share = if self.copy > 0.0 { 100.0 * speed / self.copy } else { 100.0 };
+        println!("{name:<22} {:>9.2} {share:>7.0} %", speed / 1e9);
+    }
+
+    /// Measures one dispatch.
+    fn kernel<P: Params>(
+        &self,
+        name: &str,
+        entry: &str,
+        params: &P,
+        invocations: u64,
+        buffers: &[&wgpu::Buffer],
+        moved: u64,
+    ) {
+        let time = self.time(|recorder| {
+            recorder.pass(None).dispatch(entry, params, invocations, buffers).expect(name);
+        });
+        self.row(name, moved, time);
+    }
+
+    fn kernels(&mut self) {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|i| self.buffers[i].clone());
+        let (len, n) = (self.len, self.len / 2);
+        println!("\n{:<22} {:>9} {:>9}", "kernel", "GB/s", "of copy");
+        let time = self.time(|recorder| {
+            recorder.encoder().copy_buffer_to_buffer(&a, 0, &b, 0, len);
+        });
+        self.copy = 2.0 * len as f64 / time.as_secs_f64();
+        self.row("copy", 2 * len, time);
+
+        let params = AlignParams { n_bytes: len as u32 - 4, shift: 1 };
+        self.kernel("align take", "take", &params, len / 4 - 1, &[&a, &b], 2 * len);
+        let params = GroupParams { n_words: n as u32, word_len: 2, stride: n as u32 / 4 };
+        self.kernel("group split 16", "split", &params, n / 4, &[&a, &b], 2 * len);
+        self.kernel("group join 16", "join", &params, n / 4, &[&c, &b], 2 * len);
+        let params = SplitParams {
+            n_words: n as u32,
+            word_bits: 16,
+            rest_bits: 8,
+            base: 1,
+            sign: 0,
+            stride: n as u32 / 4,
+        };
+        self.kernel("split bf16", "split", &params, n / 4, &[&a, &b, &d], 2 * len);
+        self.kernel("join bf16", "join", &params, n / 4, &[&c, &b], 2 * len);
+        let params = PackParams { n_values: n as u32, width: 6, at: n as u32 / 4 };
+        self.kernel("pack 6", "pack", &params, n * 6 / 32, &[&b, &c], n + n * 6 / 8);
+        let params = BitplaneParams { n_words: n as u32, word_bits: 16 };
+        self.kernel("bit planes 16", "planes", &params, len / 4, &[&a, &c], 2 * len);
+        self.kernel("bit planes 16 back", "words", &params, len / 4, &[&c, &d], 2 * len);
+        let params = DeltaParams { n_bytes: len as u32, word_bits: 16 };
+        self.kernel("xor", "xor", &params, len / 8, &[&a, &c, &d], 3 * len);
+        self.kernel("diff 16", "diff", &params, len / 8, &[&a, &c, &d], 3 * len);
+        self.kernel("undo 16", "undo", &params, len / 8, &[&d, &c, &a], 3 * len);
+        let params = ChangeParams { n_words: n as u32, word_bits: 16 };
+        self.kernel("change map 16", "bitmap", &params, n / 32, &[&d, &c, &b], len + n / 8);
+        // The planes again, which have been written over.
+        self.device.write_at(&a, 0, &gaussian_bf16(n as usize)).expect("write");
+        let params = SplitParams {
+            n_words: n as u32,
+            word_bits: 16,
+            rest_bits: 8,
+            base: 1,
+            sign: 0,
+            stride: n as u32 / 4,
+        };
+        self.kernel("split bf16", "split", &params, n / 4, &[&a, &b, &d], 2 * len);
+        let params = HistogramParams { n_symbols: n as u32, per_invocation: 8 };
+        self.kernel("histogram", "count", &params, n / 32, &[&b, &c], n);
+        self.cascade(&b, n);
+    }
+
+    /// All dispatches of the cascade of `n` symbols.
+    fn cascade(&self, symbols: &wgpu::Buffer, n: u64) {
+        let n_tiles = n / 4096;
+        let params = CascadeParams {
+            n_symbols: n as u32,
+            n_tiles: n_tiles as u32,
+            stride: n as u32 / 16 + 1,
+            ..Default::default()
+        };
+        let storage = |len| self.device.storage("bench", len).expect("device memory");
+        let (counts, order, tiles, totals) =
+            (storage(1024), storage(1028), storage(16 * n_tiles), storage(16));
+        let (digits, levels, raw) = (storage(n / 4), storage(n), storage(n + 4));
+        let time = self.time(|recorder| {
+            recorder.encoder().clear_buffer(&counts, 0, None);
+            let mut pass = recorder.pass(None);
+            let mut run = |entry, invocations, buffers: &[&wgpu::Buffer]| {
+                pass.dispatch(entry, &params, invocations, buffers).expect(entry);
+            };
+            run("sample", n / 4, &[symbols, &counts]);
+            run("plan", 256, &[&counts, &order]);
+            run("count", 256 * n_tiles, &[symbols, &order, &tiles]);
+            run("scan", 256, &[&tiles, &totals]);
+            run("clear", n_tiles + 1, &[&order, &tiles, &totals, &levels, &raw]);
+            run("emit", 256 * n_tiles, &[symbols, &order, &tiles, &digits, &levels, &raw]);
+        });
+        // Symbols twice, and about 0.34 of them in digits and raw.
+        self.row("cascade, all steps", 2 * n + n / 3, time);
+    }
+
+    /// Snapshot and encoding of a tensor of `len` bytes; the planes are dropped.
+    fn encode(&self, len: u64) {
+        let buffer = self.device.storage("tensor", len).expect("device memory");
+        self.device.write_at(&buffer, 0, &gaussian_bf16(len as usize / 2)).expect("write");
+        let region = Region::new(&buffer, 0, len).expect("in the buffer");
+        let fields = Split { word_bits: 16, rest_bits: 8, base: 1, sign: None };
+        let cascade = Transform::Cascade { fields, sampled: true };
+        println!(
+            "\n{:<22} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "encode", "GB/s", "bus/raw", "stall", "kernels", "waited"
+        );
+        for (name, transform) in [("raw words", Transform::None), ("bf16 cascade", cascade)] {
+            let plan = Plan::new(2).with_transform(transform).with_chunk_words(1 << 20);
+            let mut encoder = Encoder::new(&self.device, plan).expect("device memory");
+            // The first save also makes the buffers of the snapshot.
+            for save in ["first", "next"] {
+                let begun = Instant::now();
+                let snapshot = encoder.snapshot(&region).expect("snapshot");
+                let stall = begun.elapsed();
+                let stats = encoder.encode(&snapshot, None, |_| Ok(())).expect("encode");
+                encoder.recycle(snapshot);
+                let whole = begun.elapsed();
+                let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
+                println!(
+                    "{:<22} {:>9.2} {:>9.3} {:>9} {:>9} {:>9}",
+                    format!("{name}, {save}"),
+                    len as f64 / whole.as_secs_f64() / 1e9,
+                    stats.transferred as f64 / stats.bytes as f64,
+                    ms(stall),
+                    stats.transform.map_or("–".into(), ms),
+                    ms(stats.waited),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `lmc-gpu bench`: what it prints, what it survives, and that it repeats itself.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+fn bench(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_lmc-gpu")).arg("bench").args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn json(path: &Path) -> serde_json::Value {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// A safetensors file with one BF16 tensor of `n` values.
+fn safetensors(path: &Path, n: usize, seed: u32) {
+    let header =
+        format!(r#"{{"w":{{"dtype":"BF16","shape":[{n}],"data_offsets":[0,{}]}}}}"#, 2 * n);
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend(header.as_bytes());
+    for i in 0..n as u32 {
+        let noise = (i.wrapping_mul(0x9E37_79B1) ^ seed) >> 20;
+        bytes.extend((0x3C00 | noise as u16 & 0x81FF).to_le_bytes());
+    }
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn list_names_the_methods_one_a_line() {
+    let out = bench(&["--list"]);
+    let names = text(&out.stdout);
+    assert!(out.status.success());
+    for name in ["auto", "fast", "lmc", "plmc", "bitplane-xz", "sem"] {
+        assert!(names.lines().any(|l| l == name), "{name}");
+    }
+}
+
+#[test]
+fn every_listed_method_is_measured_and_verified_and_ratios_repeat() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("flat.bin");
+    let bytes: Vec<u8> =
+        (0..40_000u32).flat_map(|i| ((i * i) >> 9 & 0x81FF | 0x3C00).to_le_bytes()).collect();
+    std::fs::write(&file, &bytes).unwrap();
+    let names = text(&bench(&["--list"]).stdout).trim().replace('\n', ",");
+    let file = file.to_str().unwrap();
+    let once = |out: &str| {
+        let path = dir.path().join(out);
+        let args = ["--dtype", "f32", "--methods", &names, "--baselines", "--json"];
+        let out = bench(&[&[file][..], &args, &[path.to_str().unwrap()]].concat());
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        json(&path)
+    };
+    let (first, second) = (once("a.json"), once("b.json"));
+    let results = first["results"].as_array().unwrap();
+    assert_eq!(results.len(), names.split(',').count() + 10);
+    for (result, again) in results.iter().zip(second["results"].as_array().unwrap()) {
+        assert_eq!(result["ratio"], again["ratio"], "{}", result["method"]);
+        assert_eq!(result["verified"], true);
+        assert_eq!(result["bytes"], bytes.len());
+        assert!(result["encode_gb_s"].as_f64().unwrap() > 0.0);
+    }
+    assert!(first["memcpy_gb_s"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn unknown_names_and_studies_without_data_are_usage_errors() {
+    for args in [
+        &["--methods", "nonsense"][..],
+        &["--baselines", "nonsense"],
+        &["--study", "nonsense"],
+        &["--study", "lmc"],
+    ] {
+        assert_eq!(bench(args).status.code(), Some(2), "{args:?}");
+    }
+    assert_eq!(bench(&["/nowhere/at/all"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_series_with_missing_and_odd_steps_is_measured_as_far_as_it_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |step: &str, name: &str| dir.path().join(step).join(name);
+    safetensors(&at("step1", "w.safetensors"), 3000, 1);
+    safetensors(&at("step2", "w.safetensors"), 3000, 2);
+    safetensors(&at("step4", "w.safetensors"), 5000, 3);
+    safetensors(&at("step5", "w.safetensors"), 5000, 3);
+    safetensors(&at("step4", "only-here.safetensors"), 100, 3);
+    std::fs::write(at("step1", "meta.json"), "{}").unwrap();
+    let (page, figures) = (dir.path().join("r.html"), dir.path().join("r.json"));
+    let out = bench(&[
+        "--study",
+        "lmc",
+        dir.path().to_str().unwrap(),
+        "--methods",
+        "lmc",
+        "--baselines",
+        "bg-bzip2",
+        "--report",
+        page.to_str().unwrap(),
+        "--json",
+        figures.to_str().unwrap(),
+    ]);
+    // Step 4 has another shape than step 2: three deltas fail, the rest is there.
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    let found = json(&figures);
+    assert_eq!(found["failures"].as_array().unwrap().len(), 3);
+    assert_eq!(found["results"].as_array().unwrap().len(), 2 * (4 + 1 + 4));
+    assert!(text(&out.stdout).contains("BG-LMC is smaller than BG-BZ2"));
+    assert!(text(&out.stdout).contains("only-here.safetensors is in 1 of 4 steps only."));
+    assert!(std::fs::read_to_string(page).unwrap().contains("</svg>"));
+}
