@@ -1,6 +1,7 @@
 //! Whole archives: the public API for compressing, decompressing and looking into them.
 
 mod base;
+mod chain;
 mod checkpoint;
 mod compress;
 mod cost;

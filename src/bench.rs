@@ -34,6 +34,11 @@ pub trait Codec {
         1
     }
 
+    /// Whether it finds the tensors of a file itself, so that it is given files as they are.
+    fn takes_files(&self) -> bool {
+        false
+    }
+
     /// Writes the coded `input`, whole words of `dtype`, to `out`, which is empty but keeps the
     /// memory of the call before.
     fn encode(&mut self, dtype: Dtype, input: &[u8], out: &mut Vec<u8>) -> Result<()>;

@@ -4,6 +4,8 @@
 use lmc_gpu::{
     Options,
     archive::{Archive, Base, compress_path},
+    compress_into, decompress_into,
+    dtype::Dtype,
 };
 use std::{
     fs,
@@ -104,4 +106,77 @@ fn print_the_ratios_of_the_series() {
         }
         fs::remove_dir_all(&back).unwrap();
     }
+}
+
+/// Best time of a few runs.
+fn best(mut f: impl FnMut()) -> f64 {
+    let one = |_| {
+        let started = std::time::Instant::now();
+        f();
+        started.elapsed().as_secs_f64()
+    };
+    (0..5).map(one).fold(f64::MAX, f64::min)
+}
+
+/// Compresses and restores words against a base in memory, and prints multiples of memcpy.
+fn measure(what: &str, dtype: Dtype, base: Vec<u8>, new: &[u8]) {
+    let base = Base::from_bytes("base", base.into(), Some(dtype));
+    let options =
+        Options::default().with_threads(1).with_dtype(Some(dtype)).with_base(Some(base));
+    let (mut out, mut back) = (Vec::new(), vec![0u8; new.len()]);
+    let copy = best(|| back.copy_from_slice(new));
+    let encode = best(|| drop(compress_into(new, &options, &mut out).unwrap()));
+    let decode = best(|| decompress_into(&out, &mut back, &options).unwrap());
+    assert!(back == new);
+    println!(
+        "{what}: ratio {:.5}, memcpy {:.2} GB/s, encode {:.3}, decode {:.3} of it",
+        out.len() as f64 / new.len() as f64,
+        new.len() as f64 / copy / 1e9,
+        copy / encode,
+        copy / decode
+    );
+}
+
+#[test]
+#[ignore = "prints figures"]
+fn print_the_speed_of_deltas() {
+    let mut x = 1u64;
+    let mut next = move || {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        x
+    };
+    let n = 64 << 20;
+    let base: Vec<u8> = (0..n)
+        .flat_map(|_| {
+            let r = next();
+            let sum = (0..4).map(|k| (r >> (16 * k) & 0xffff) as f32).sum::<f32>();
+            let value = (sum / 131_072.0 - 1.0) * 0.05;
+            ((value.to_bits() >> 16) as u16).to_le_bytes()
+        })
+        .collect();
+    for (what, one_in, reach) in [("sparse bf16", 200, 1), ("dense bf16", 2, 5)] {
+        let mut new = base.clone();
+        for word in new.as_chunks_mut::<2>().0 {
+            let r = next();
+            if r >> 32 < (1 << 32) / one_in {
+                let by = (r % reach + 1) as u16;
+                let w = u16::from_le_bytes(*word);
+                let w = if r & 1 << 20 == 0 { w.wrapping_add(by) } else { w.wrapping_sub(by) };
+                *word = w.to_le_bytes();
+            }
+        }
+        measure(what, Dtype::BF16, base.clone(), &new);
+    }
+    let base: Vec<u8> = base.as_chunks::<2>().0[..n / 2]
+        .iter()
+        .flat_map(|w| [next() as u8, next() as u8, w[0], w[1]])
+        .collect();
+    let mut new = base.clone();
+    for word in new.as_chunks_mut::<4>().0 {
+        let w = u32::from_le_bytes(*word).wrapping_add(next() as u32 % 2048).wrapping_sub(1024);
+        *word = w.to_le_bytes();
+    }
+    measure("dense f32", Dtype::F32, base, &new);
 }

@@ -33,6 +33,8 @@ pub struct Base {
     name: String,
     shown: String,
     pub(super) input: Input<'static>,
+    /// Where it is an archive.
+    archive: Option<Arc<Shared>>,
     items: OnceLock<Vec<Item>>,
 }
 
@@ -81,7 +83,20 @@ impl Base {
         let file =
             |entry| Box::new(SharedFile { shared: shared.clone(), entry }) as Box<dyn Source>;
         let sources = (0..manifest.entries.len()).map(file).collect();
-        Arc::new(Self::of_input(path, Input::from_sources(manifest, sources)))
+        let mut base = Self::of_input(path, Input::from_sources(manifest, sources));
+        base.archive = Some(shared);
+        Arc::new(base)
+    }
+
+    /// The archive that it is, if it is one; its address space is that of the base.
+    pub(super) fn archive(&self) -> Option<&Archive<'static>> {
+        self.archive.as_ref().map(|shared| &shared.archive)
+    }
+
+    /// Files that are open already or exist in memory only. `path` gives the name that archives
+    /// remember.
+    pub fn of_files(path: &Path, input: Input<'static>) -> Arc<Base> {
+        Arc::new(Self::of_input(path, input))
     }
 
     /// One file in memory.
@@ -98,6 +113,7 @@ impl Base {
             name: name.to_string_lossy().into_owned(),
             shown: path.display().to_string(),
             input,
+            archive: None,
             items: OnceLock::new(),
         }
     }
@@ -217,8 +233,19 @@ impl Attached {
         ))
     }
 
-    /// Reads pieces of the record's address space, inside of which they lie.
-    pub fn read(&self, pieces: &[Piece], out: &mut [u8]) -> Result<()> {
+    /// The base.
+    pub fn base(&self) -> &Arc<Base> {
+        &self.base
+    }
+
+    /// Reads pieces of the record's address space, inside of which they lie, from what is
+    /// prepared or else from the base.
+    pub fn read(&self, pieces: &[Piece], buffers: &Buffers, out: &mut [u8]) -> Result<()> {
+        self.base.read_near(&self.own_pieces(pieces)?, buffers, out)
+    }
+
+    /// The same pieces in the base's own address space.
+    pub fn own_pieces(&self, pieces: &[Piece]) -> Result<Vec<Piece>> {
         let mut own = Vec::with_capacity(pieces.len());
         for piece in pieces {
             let (mut from, to) = (piece.offset, piece.offset + piece.len);
@@ -233,7 +260,7 @@ impl Attached {
                 from += n;
             }
         }
-        self.base.read(&own, out)
+        Ok(own)
     }
 }
 
@@ -267,10 +294,11 @@ impl Archive<'_> {
         for k in 0..n {
             let chunk = chunks[(2 * k + 1) * chunks.len() / (2 * n)];
             let mut bytes = Vec::new();
+            let buffers = Buffers::default();
             for r in &self.chunks[chunk].meta.references {
                 let Origin::Base { digest } = r.origin else { continue };
                 bytes.resize(r.len() as usize, 0);
-                attached.read(&r.pieces, &mut bytes)?;
+                attached.read(&r.pieces, &buffers, &mut bytes)?;
                 if hash64(&bytes) != digest {
                     return Err(attached.other_bytes(&r.pieces));
                 }
@@ -333,9 +361,14 @@ impl Archive<'_> {
     }
 
     /// Fills `out` with the bytes of a reference to the base.
-    pub(super) fn read_base(&self, pieces: &[Piece], out: &mut [u8]) -> Result<()> {
+    pub(super) fn read_base(
+        &self,
+        pieces: &[Piece],
+        buffers: &Buffers,
+        out: &mut [u8],
+    ) -> Result<()> {
         match self.base.get() {
-            Some(attached) => attached.read(pieces, out),
+            Some(attached) => attached.read(pieces, buffers, out),
             None => Err(self.no_base()),
         }
     }

@@ -3,7 +3,7 @@
 use super::{
     digest::{Digests, file_ends, leaves},
     input::Input,
-    open::spec_of,
+    open::{Buffers, spec_of},
     options::Options,
     output::AtomicFile,
     plan::{ChunkPlan, plan},
@@ -12,10 +12,10 @@ use super::{
 use crate::{
     Error, Result,
     codec::{self, Scratch},
-    container::{ChunkMeta, EntryKind, Origin, RecordType, hash64, header::FEATURE_BASE},
+    container::{ChunkMeta, EntryKind, Origin, Piece, RecordType, hash64, header::FEATURE_BASE},
     pipeline,
 };
-use std::{io::Write, path::Path, time::Instant};
+use std::{collections::BTreeSet, io::Write, path::Path, time::Instant};
 
 /// What compressing did.
 #[derive(Clone, Debug, Default)]
@@ -130,6 +130,7 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
         |(coder, done, job): &mut (ChunkCoder, Vec<Coded>, usize)| {
             let group = &chunks[plan.groups[*job].clone()];
             done.resize_with(group.len().max(done.len()), Coded::default);
+            coder.prepare(group, options);
             for (chunk, done) in group.iter().zip(done) {
                 coder.code(input, chunk, &ends, options)?;
                 std::mem::swap(&mut coder.coded, done);
@@ -177,9 +178,20 @@ pub(super) struct ChunkCoder {
     bytes: Vec<u8>,
     known: Vec<Vec<u8>>,
     scratch: Scratch,
+    decoder: Buffers,
 }
 
 impl ChunkCoder {
+    /// Prepares what a group of chunks refers to in the base.
+    fn prepare(&mut self, group: &[ChunkPlan], options: &Options) {
+        let Some(base) = &options.base else { return };
+        let references = group.iter().flat_map(|c| &c.known);
+        let of_base = references.filter(|r| r.origin != Origin::Sibling);
+        let pieces: BTreeSet<Piece> = of_base.flat_map(|r| r.pieces.iter().copied()).collect();
+        let pieces: Vec<Piece> = pieces.into_iter().collect();
+        base.prepare(&pieces, options.level, &mut self.decoder);
+    }
+
     /// Makes the record of one chunk of an input.
     pub fn code(
         &mut self,
@@ -199,7 +211,7 @@ impl ChunkCoder {
                 None => {
                     buffer.resize(r.len() as usize, 0);
                     match base {
-                        Some(base) => base.read(&r.pieces, buffer)?,
+                        Some(base) => base.read_near(&r.pieces, &self.decoder, buffer)?,
                         None => input.read(&r.pieces, buffer)?,
                     }
                     buffer

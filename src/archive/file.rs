@@ -86,6 +86,7 @@ impl State {
                 let mut bytes = if full { self.cache.remove(0).1 } else { Vec::new() };
                 bytes.clear();
                 bytes.resize(archive.chunks[chunk].meta.len() as usize, 0);
+                archive.prepare_chunk(chunk, Level::best(), &mut self.buffers);
                 archive.decode_chunk(chunk, Level::best(), &mut self.buffers, &mut bytes)?;
                 self.cache.push((chunk, bytes));
                 self.cache.len() - 1

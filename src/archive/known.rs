@@ -1,6 +1,9 @@
 //! What chunks of a forward stream refer to: the base, and earlier chunks of their group.
 
-use super::{base::Attached, open::MAX_GROUP};
+use super::{
+    base::Attached,
+    open::{Buffers, MAX_GROUP},
+};
 use crate::{
     Error, Result,
     container::{ChunkMeta, Origin, Piece, hash64},
@@ -68,7 +71,7 @@ pub(super) fn resolve<'b>(
                     "this is a delta and needs its base: pass it with --base".into(),
                 )
             })?;
-            base.read(&r.pieces, bytes)?;
+            base.read(&r.pieces, &Buffers::default(), bytes)?;
             if hash64(bytes) != digest {
                 return Err(base.other_bytes(&r.pieces));
             }

@@ -1,6 +1,6 @@
 //! Opens an archive for random access.
 
-use super::{base::Attached, digest::file_ends, file::ArchivedFile};
+use super::{base::Attached, chain::Below, digest::file_ends, file::ArchivedFile};
 use crate::{
     Error, Result,
     codec::{self, Scratch},
@@ -348,7 +348,7 @@ impl<'a> Archive<'a> {
         for (r, bytes) in references.iter().zip(known) {
             bytes.resize(r.len() as usize, 0);
             if r.origin != Origin::Sibling {
-                self.read_base(&r.pieces, bytes)?;
+                self.read_base(&r.pieces, buffers, bytes)?;
                 continue;
             }
             let mut rest = &mut bytes[..];
@@ -419,9 +419,16 @@ pub(super) struct Buffers {
     /// Chunks of one group, which others of it may refer to.
     kept: Vec<(usize, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
+    /// What was prepared of the base.
+    pub below: Below,
 }
 
 impl Buffers {
+    /// Forgets what was kept of a group, before another archive is read.
+    pub fn forget_group(&mut self) {
+        self.spare.extend(self.kept.drain(..).map(|(_, b)| b));
+    }
+
     /// Keeps a decoded chunk for the others of its group.
     fn keep(&mut self, archive: &Archive<'_>, chunk: usize, bytes: &[u8]) {
         let group = archive.group_of(chunk);

@@ -85,9 +85,22 @@ impl Archive<'_> {
     /// # Errors
     /// `InvalidArgument` for a directory or another length; `Corrupt` names the chunk.
     pub fn restore_into(&self, out: &mut [u8], options: &Options) -> Result<()> {
-        if self.manifest.is_directory || out.len() as u64 != self.total_len() {
+        if self.manifest.is_directory {
+            return Err(Error::InvalidArgument(
+                "the archive holds a directory, not a single file".into(),
+            ));
+        }
+        self.restore_all_into(out, options)
+    }
+
+    /// Decompresses all files into `out`, end to end in the order of the manifest.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for another length; `Corrupt` names the chunk.
+    pub fn restore_all_into(&self, out: &mut [u8], options: &Options) -> Result<()> {
+        if out.len() as u64 != self.total_len() {
             return Err(Error::InvalidArgument(format!(
-                "the output has {} bytes, the archive restores {} (and must hold a single file)",
+                "the output has {} bytes, the archive restores {}",
                 out.len(),
                 self.total_len()
             )));
@@ -242,6 +255,7 @@ impl Archive<'_> {
             numbered(jobs.len(), |w: &mut Worker, job| w.group = job),
             |w| {
                 w.done.clear();
+                self.prepare_group(jobs[w.group].clone(), options.level, &mut w.buffers);
                 for chunk in jobs[w.group].clone() {
                     w.job = chunk;
                     work(w)?;

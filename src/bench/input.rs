@@ -28,12 +28,14 @@ pub struct Input {
     pub name: String,
     /// What it consists of.
     pub parts: Vec<Part>,
+    /// The file as it is, one part of type `BYTES`, for codecs that find the tensors themselves.
+    pub file: Option<Part>,
 }
 
 impl Input {
     /// An array of one type.
     pub fn flat(name: impl Into<String>, dtype: Dtype, bytes: Vec<u8>) -> Input {
-        Input { name: name.into(), parts: vec![Part { dtype, bytes }] }
+        Input { name: name.into(), parts: vec![Part { dtype, bytes }], file: None }
     }
 
     /// Reads the file at `path`; with `dtype` as a headerless array of that type.
@@ -56,7 +58,14 @@ impl Input {
             }
         }
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-        Ok(Input { name, parts })
+        let len = crate::source::Source::len(&source);
+        let whole = || crate::source::Source::read_vec(&source, 0, len).map_err(failed);
+        // What is of one type throughout is no more as a file than as a part.
+        let file = match (dtype, parts.len()) {
+            (None, 2..) => Some(Part { dtype: Dtype::BYTES, bytes: whole()? }),
+            _ => None,
+        };
+        Ok(Input { name, parts, file })
     }
 
     /// Bytes in all.
@@ -104,7 +113,7 @@ impl Input {
             delta.apply(part.dtype, &part.bytes, &base.parts[i].bytes, &mut bytes);
             Part { dtype: part.dtype, bytes }
         });
-        Ok(Input { name: self.name.clone(), parts: parts.collect() })
+        Ok(Input { name: self.name.clone(), parts: parts.collect(), file: None })
     }
 }
 

@@ -150,7 +150,11 @@ pub fn record(
     entropy_bits: f64,
     effort: Effort,
 ) -> Result<Record> {
-    let measured = measure(codec, &input.parts, effort)?;
+    let parts = match &input.file {
+        Some(file) if codec.takes_files() => std::slice::from_ref(file),
+        _ => &input.parts,
+    };
+    let measured = measure(codec, parts, effort)?;
     let elements = input.elements().max(1) as f64;
     let bytes = measured.bytes as f64;
     Ok(Record {

@@ -35,6 +35,10 @@ impl Codec for Ours {
         self.options.threads
     }
 
+    fn takes_files(&self) -> bool {
+        true
+    }
+
     fn encode(&mut self, dtype: Dtype, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         // Bytes of no known type are looked at for formats inside, which tensors are not.
         self.options.dtype = (dtype != Dtype::BYTES).then_some(dtype);

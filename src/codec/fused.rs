@@ -3,7 +3,7 @@
 
 use super::{
     form,
-    plane::{self, CASCADE, Coded, PACKED, PREFIX, Planes},
+    plane::{self, CASCADE, Coded, GUARD, PACKED, PREFIX, Planes},
 };
 use crate::{
     entropy::cascade::{self, Plan},
@@ -26,18 +26,19 @@ pub fn encode(level: Level, words: &[u8], planes: &mut Planes, out: &mut Vec<u8>
     let rest_at = start + head.len() + PREFIX;
     let symbols_at = rest_at + n + PREFIX;
     let end = start + words.len();
-    if symbols_at >= end {
+    if symbols_at + GUARD >= end {
         return None;
     }
     out.resize(end, 0);
     out[start..start + head.len()].copy_from_slice(&head);
     put_prefix(&mut out[rest_at - PREFIX..rest_at], PACKED, n);
-    let (front, symbols) = out.split_at_mut(symbols_at);
+    let (front, symbols) = out.split_at_mut(symbols_at + GUARD);
     let rest = &mut front[rest_at..rest_at + n];
     let room = plane::cascade_room(&mut planes.coder.cascade, n);
     let len = cascade::encode_bf16(level, &plan, words, rest, room, symbols)?;
-    put_prefix(&mut out[symbols_at - PREFIX..symbols_at], CASCADE, len);
-    out.truncate(symbols_at + len);
+    put_prefix(&mut out[symbols_at - PREFIX..symbols_at], CASCADE, GUARD + len);
+    out.truncate(symbols_at + GUARD + len);
+    plane::guard_cascade(&mut out[symbols_at..]);
     Some(form::SPLIT)
 }
 
@@ -46,8 +47,7 @@ fn put_prefix(prefix: &mut [u8], coder: u8, len: usize) {
     prefix[1..PREFIX].copy_from_slice(&(len as u32).to_le_bytes());
 }
 
-/// Decodes bf16 words from a cascade of their exponents and the plane of what is left. `each` is
-/// called with every stretch of words as soon as it is there, in order.
+/// Decodes bf16 words from a cascade of their exponents and the plane of what is left.
 pub fn decode(
     level: Level,
     symbols: Coded<'_>,
@@ -57,7 +57,8 @@ pub fn decode(
 ) -> Option<()> {
     let n = rest.len();
     let room = plane::cascade_room(&mut planes.coder.cascade, n);
-    let mut decoder = cascade::Decoder::new(level, n, symbols.data, room)?;
+    let cascade = plane::guarded_cascade(symbols.data)?;
+    let mut decoder = cascade::Decoder::new(level, n, cascade, room)?;
     for (rest, out) in rest.chunks(PIECE).zip(out.chunks_mut(2 * PIECE)) {
         decoder.decode_bf16(rest, out, false).then_some(())?;
     }

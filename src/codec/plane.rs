@@ -4,6 +4,7 @@
 //! coded plane    coder (1 byte), length (4 bytes), data
 //! ```
 
+use super::bytes::{check, checked};
 use crate::{
     bits::{pack, unpack},
     entropy::{
@@ -38,7 +39,9 @@ pub enum Policy {
     /// The smallest of constant, packed and rANS; packed without a full count where a sample
     /// promises less than a hundredth.
     Sampled,
-    /// The smallest of constant, packed and rANS.
+    /// The same, but always counted.
+    Quick,
+    /// The smallest of constant, packed and rANS, counted in full.
     Smallest,
     /// This coder, or packed where it would be larger.
     Coder(u8),
@@ -115,8 +118,13 @@ fn code(
         return None;
     }
     let mut counts = [0u32; 256];
-    histogram::count(level, values, &mut counts);
-    if counts[usize::from(first)] as usize == values.len() {
+    match policy {
+        // A quarter of the symbols, and whether the others occur: as good for a table.
+        Policy::Sampled | Policy::Quick => histogram::sample(level, values, &mut counts),
+        _ => histogram::count(level, values, &mut counts),
+    }
+    let counted: u64 = counts.iter().map(|&c| u64::from(c)).sum();
+    if u64::from(counts[usize::from(first)]) == counted {
         out.push(first);
         return Some(CONSTANT);
     }
@@ -125,13 +133,17 @@ fn code(
         Policy::Coder(CASCADE) => {
             let plan = cascade::plan(&counts);
             let room = cascade_room(&mut scratch.cascade, values.len());
-            out.resize(start + limit.max(1) - 1, 0);
-            let len = cascade::encode(level, &plan, values, room, &mut out[start..])?;
-            out.truncate(start + len);
+            out.resize(start + limit.max(GUARD + 1) - 1, 0);
+            let len = cascade::encode(level, &plan, values, room, &mut out[start + GUARD..])?;
+            out.truncate(start + GUARD + len);
+            guard_cascade(&mut out[start..]);
             return Some(CASCADE);
         }
         Policy::Coder(HUFFMAN) => {
+            out.extend_from_slice(&[0; GUARD]);
             huffman::encode(level, values, &mut scratch.huffman, out);
+            let guard = check(&out[start + GUARD..]);
+            out[start..start + GUARD].copy_from_slice(&guard);
             return (out.len() - start < limit).then_some(HUFFMAN);
         }
         Policy::Coder(RUNS) => {
@@ -144,7 +156,8 @@ fn code(
     }
     let table = frequency::normalise(&counts)?;
     let lanes = lanes_for(values.len());
-    let stream_len = frequency::cost(&counts, &table).div_ceil(8 * 256) as usize;
+    let sampled = u128::from(frequency::cost(&counts, &table)) * values.len() as u128;
+    let stream_len = (sampled / u128::from(counted) / (8 * 256)) as usize;
     out.push(lanes.log2());
     frequency::write(&table, out);
     if out.len() - start + stream_len + 2 * lanes.count() >= limit {
@@ -161,6 +174,28 @@ fn code(
     (out.len() - start < limit).then_some(RANS)
 }
 
+/// Bytes in front of a cascade that guard its header: symbols of a level that do not occur
+/// could change unnoticed.
+pub const GUARD: usize = 4;
+
+/// The guard of a cascade's header, which has 1 + 7 bytes a level.
+fn cascade_guard(cascade: &[u8]) -> [u8; GUARD] {
+    let levels = usize::from(cascade.first().copied().unwrap_or(0));
+    check(&cascade[..cascade.len().min(1 + 7 * levels)])
+}
+
+/// Fills in the guard of the cascade that stands behind it.
+pub fn guard_cascade(data: &mut [u8]) {
+    let guard = cascade_guard(&data[GUARD..]);
+    data[..GUARD].copy_from_slice(&guard);
+}
+
+/// The cascade behind a guard, if it is its own.
+pub fn guarded_cascade(data: &[u8]) -> Option<&[u8]> {
+    let (guard, cascade) = data.split_first_chunk::<GUARD>()?;
+    (*guard == cascade_guard(cascade)).then_some(cascade)
+}
+
 /// Scratch for cascades of `n` symbols.
 pub fn cascade_room(scratch: &mut Vec<u8>, n: usize) -> &mut [u8] {
     let len = cascade::scratch_len(n);
@@ -173,16 +208,20 @@ pub fn cascade_room(scratch: &mut Vec<u8>, n: usize) -> &mut [u8] {
 /// Whether a sample of the values promises a gain of less than a hundredth.
 fn looks_flat(level: Level, values: &[u8], bits: u8) -> bool {
     const GROUP: usize = 64;
-    const STEP: usize = 16;
-    if values.len() < GROUP * STEP * 32 {
+    if values.len() < 8 * 64 * GROUP {
         return false;
     }
-    let mut counts = [0u32; 256];
-    let mut n = 0u64;
-    for group in values.chunks_exact(GROUP * STEP) {
-        histogram::count(level, &group[..GROUP], &mut counts);
-        n += GROUP as u64;
+    let mut sample = [0; 64 * GROUP];
+    let mut n = 0;
+    let groups = values.len() / GROUP;
+    for k in 0..64 {
+        let at = k * groups / 64 * GROUP;
+        sample[n..n + GROUP].copy_from_slice(&values[at..at + GROUP]);
+        n += GROUP;
     }
+    let mut counts = [0u32; 256];
+    histogram::count(level, &sample, &mut counts);
+    let n = n as u64;
     let present = counts.iter().filter(|&&c| c > 0).count() as u64;
     // Miller and Madow: a sample of n hides (present − 1) / (2 n ln 2) bits of entropy.
     let hidden = present.saturating_sub(1) * 185;
@@ -228,9 +267,9 @@ impl Coded<'_> {
             RANS => return decode_rans(level, self.data, bits, out),
             CASCADE => {
                 let room = cascade_room(&mut scratch.cascade, out.len());
-                cascade::decode(level, self.data, room, out) && below(out, bits)
+                cascade::decode(level, guarded_cascade(self.data)?, room, out) && below(out, bits)
             }
-            HUFFMAN => huffman::decode(level, self.data, out) && below(out, bits),
+            HUFFMAN => huffman::decode(level, checked(self.data)?, out) && below(out, bits),
             RUNS => runs::decode(self.data, out) && below(out, bits),
             _ => false,
         };

@@ -10,7 +10,22 @@ use std::{path::Path, sync::Arc};
 /// Most links that a chain may have: each costs a restore its share of time, memory and stack.
 pub(super) const MAX_CHAIN: u64 = 100;
 
+/// The files of a step, where a saver still has them in memory: reading them there saves
+/// decoding the whole chain below the next step.
+pub(super) struct Near {
+    /// The step as it was saved.
+    pub record: StepRecord,
+    /// Its files.
+    pub base: Arc<Base>,
+}
+
 impl Store {
+    /// What to pass on to the next save.
+    pub(super) fn near(&self, record: StepRecord, input: Input<'static>) -> Near {
+        let base = Base::of_files(&self.step_path(&record.archive), input);
+        Near { record, base }
+    }
+
     /// Writes an archive of `input` under a name in `steps`, as a delta to a step of the store
     /// where one is given.
     pub(super) fn write_archive(
@@ -18,12 +33,18 @@ impl Store {
         input: &Input<'_>,
         name: &str,
         base: Option<&StepRecord>,
+        near: Option<&Near>,
     ) -> Result<Summary> {
-        let base = match base {
-            Some(base) => Some(self.as_base(&base.archive, self.open_record(base)?)),
-            None => None,
-        };
-        let options = self.options.clone().with_force(false).with_base(base);
+        let mut found = None;
+        if let Some(base) = base {
+            // Opened in any case, so that nothing rests on an archive that is gone.
+            let archive = self.open_record(base)?;
+            found = Some(match near.filter(|near| near.record == *base) {
+                Some(near) => near.base.clone(),
+                None => self.as_base(&base.archive, archive),
+            });
+        }
+        let options = self.options.clone().with_force(false).with_base(found);
         compress_files(input, &self.step_path(name), &options)
     }
 
@@ -43,7 +64,7 @@ impl Store {
     fn open_one(&self, name: &str, base: Option<&Arc<Base>>) -> Result<Archive<'static>> {
         let archive = Archive::open(&self.step_path(name), self.options.limits)?;
         if let Some(base) = base {
-            archive.attach_base(base)?;
+            archive.attach_known_base(base)?;
         }
         Ok(archive)
     }

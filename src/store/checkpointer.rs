@@ -7,6 +7,7 @@
 
 use super::{
     SaveOptions, Saved, Snapshot, Store,
+    chain::Near,
     ticket::{Slot, Ticket, same},
 };
 use crate::{Error, Result, pipeline::Cancel};
@@ -25,18 +26,27 @@ use std::{
 #[non_exhaustive]
 pub struct CheckpointerOptions {
     /// How many snapshots may wait while another one is written. Default 1: together with the
-    /// one being written, two are in memory at most.
+    /// one being written and the one before, three are in memory at most.
     pub queue: usize,
-    /// Most bytes of snapshots, waiting and being written. One snapshot is always accepted when
+    /// Most bytes of snapshots that wait and are being written. One snapshot is always accepted when
     /// none is there. Default: no bound of its own.
     pub max_bytes: u64,
+    /// Whether the snapshot saved last stays in memory, one more of them, so that the next one
+    /// is compared with it there. Otherwise it is decoded from the store, through all deltas down
+    /// to the last full step. Default `true`.
+    pub keep_last: bool,
     /// How every step is saved.
     pub save: SaveOptions,
 }
 
 impl Default for CheckpointerOptions {
     fn default() -> Self {
-        CheckpointerOptions { queue: 1, max_bytes: u64::MAX, save: SaveOptions::default() }
+        CheckpointerOptions {
+            queue: 1,
+            max_bytes: u64::MAX,
+            keep_last: true,
+            save: SaveOptions::default(),
+        }
     }
 }
 
@@ -52,6 +62,13 @@ impl CheckpointerOptions {
     #[must_use]
     pub fn with_max_bytes(mut self, max_bytes: u64) -> Self {
         self.max_bytes = max_bytes;
+        self
+    }
+
+    /// Sets [`CheckpointerOptions::keep_last`].
+    #[must_use]
+    pub fn with_keep_last(mut self, keep_last: bool) -> Self {
+        self.keep_last = keep_last;
         self
     }
 
@@ -167,10 +184,10 @@ impl Checkpointer {
         let own = store.options.clone().with_cancel(cancel.clone());
         let store = store.with_options(own);
         let (for_worker, of_worker) = (store.clone(), shared.clone());
-        let save = options.save.clone();
+        let chosen = options.clone();
         let worker = std::thread::Builder::new()
             .name("lmc-checkpointer".into())
-            .spawn(move || work(&for_worker, &save, &of_worker))
+            .spawn(move || work(&for_worker, &chosen, &of_worker))
             .map_err(|source| Error::Io { context: "cannot start a thread".into(), source })?;
         Ok(Checkpointer { store, options, shared, cancel, worker: Some(worker) })
     }
@@ -276,7 +293,8 @@ impl Drop for Checkpointer {
 }
 
 /// The background thread: until the queue is empty and closed.
-fn work(store: &Store, options: &SaveOptions, shared: &Shared) {
+fn work(store: &Store, options: &CheckpointerOptions, shared: &Shared) {
+    let mut near = None;
     loop {
         let mut state = shared.lock();
         let job = loop {
@@ -293,7 +311,7 @@ fn work(store: &Store, options: &SaveOptions, shared: &Shared) {
         shared.changed.notify_all();
         let started = Instant::now();
         let Job { step, what, bytes, slot } = job;
-        let result = catch_unwind(AssertUnwindSafe(|| save(store, options, step, what)));
+        let result = catch_unwind(AssertUnwindSafe(|| save(store, options, step, what, &mut near)));
         let result = result.unwrap_or_else(|_| {
             Err(Error::Io {
                 context: "internal error while saving".into(),
@@ -321,13 +339,27 @@ fn work(store: &Store, options: &SaveOptions, shared: &Shared) {
     }
 }
 
-fn save(store: &Store, options: &SaveOptions, step: u64, what: What) -> Result<Saved> {
+fn save(
+    store: &Store,
+    options: &CheckpointerOptions,
+    step: u64,
+    what: What,
+    near: &mut Option<Near>,
+) -> Result<Saved> {
     if store.options.cancel.is_cancelled() {
         let source = io::ErrorKind::Interrupted.into();
         return Err(Error::Io { context: "abandoned".into(), source });
     }
+    let last = near.take();
     match what {
-        What::Snapshot(snapshot) => store.save_input(&snapshot.to_input()?, step, options),
-        What::Path(path) => store.save(&path, step, options),
+        What::Path(path) => store.save(&path, step, &options.save),
+        What::Snapshot(snapshot) => {
+            let input = snapshot.to_input()?;
+            let saved = store.save_near(&input, step, &options.save, last.as_ref())?;
+            if options.keep_last {
+                *near = Some(store.near(saved.record.clone(), input));
+            }
+            Ok(saved)
+        }
     }
 }

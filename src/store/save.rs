@@ -11,6 +11,7 @@
 
 use super::{
     GcOptions, Locking, StepRecord, Store,
+    chain::Near,
     gc::Removed,
     record::{archive_name, stored_files},
 };
@@ -98,6 +99,17 @@ impl Store {
     /// # Errors
     /// As for [`Store::save`].
     pub fn save_input(&self, input: &Input<'_>, step: u64, options: &SaveOptions) -> Result<Saved> {
+        self.save_near(input, step, options, None)
+    }
+
+    /// As [`Store::save_input`], with the files of another step that are still in memory.
+    pub(super) fn save_near(
+        &self,
+        input: &Input<'_>,
+        step: u64,
+        options: &SaveOptions,
+        near: Option<&Near>,
+    ) -> Result<Saved> {
         let asked = Instant::now();
         let _lock = self.lock(options.locking)?;
         let started = Instant::now();
@@ -116,9 +128,9 @@ impl Store {
             true => None,
             false => self.base_for(step, &listing.steps),
         };
-        let mut written = self.write(input, step, base, &mut notes)?;
+        let mut written = self.write(input, step, base, near, &mut notes)?;
         if let Some(why) = self.does_not_pay(&written, &listing.steps) {
-            let full = self.write(input, step, None, &mut notes)?;
+            let full = self.write(input, step, None, None, &mut notes)?;
             let name = std::mem::replace(&mut written, full).archive;
             self.remove_file(&name)?;
             notes.push(why);
@@ -173,16 +185,17 @@ impl Store {
         input: &Input<'_>,
         step: u64,
         base: Option<&StepRecord>,
+        near: Option<&Near>,
         notes: &mut Vec<String>,
     ) -> Result<StepRecord> {
         let names = self.names()?;
         let name = (0..).map(|n| archive_name(step, n)).find(|n| !names.contains(n));
         let name = name.unwrap_or_default();
-        let (summary, base) = match self.write_archive(input, &name, base) {
+        let (summary, base) = match self.write_archive(input, &name, base, near) {
             Err(e) if base.is_some() && is_base_fault(&e) => {
                 let step = base.map_or(0, |b| b.step);
                 notes.push(format!("stored in full, since step {step} cannot be its base: {e}"));
-                (self.write_archive(input, &name, None)?, None)
+                (self.write_archive(input, &name, None, None)?, None)
             }
             written => (written?, base),
         };

@@ -4,7 +4,7 @@
 //! only the header is made; the tensors stay where they are and are read from there.
 
 use crate::{
-    Error, Result,
+    Error, Options, Result,
     archive::{Archive, Input},
     container::EntryKind,
     dtype::Dtype,
@@ -193,42 +193,76 @@ impl Snapshot {
         Input::from_files(files)
     }
 
-    /// Reads every file of an archive, tensors out of safetensors files.
+    /// Reads every file of an archive, tensors out of safetensors files. All of them share one
+    /// stretch of memory.
     ///
     /// # Errors
-    /// What decoding reports.
-    pub fn from_archive(archive: &Archive<'_>) -> Result<Snapshot> {
+    /// What decoding reports; `LimitExceeded` where memory does not suffice.
+    pub fn from_archive(archive: &Archive<'_>, options: &Options) -> Result<Snapshot> {
+        let mut all = Vec::new();
+        let room = usize::try_from(archive.total_len()).map(|len| all.try_reserve_exact(len));
+        if !matches!(room, Ok(Ok(()))) {
+            return Err(Error::LimitExceeded("the checkpoint does not fit into memory".into()));
+        }
+        all.resize(archive.total_len() as usize, 0);
+        archive.restore_all_into(&mut all, options)?;
+        let all = Arc::new(all);
         let mut snapshot = Snapshot::new();
-        for (i, entry) in archive.manifest.entries.iter().enumerate() {
-            if entry.kind == EntryKind::Directory {
-                continue;
+        let mut start = 0;
+        for entry in &archive.manifest.entries {
+            let part = Part { all: all.clone(), from: start, to: start + entry.len as usize };
+            start = part.to;
+            if entry.kind != EntryKind::Directory {
+                let content = content_of(&part).map_err(|e| e.at(&entry.path))?;
+                snapshot.files.push((entry.path.clone(), content));
             }
-            let file = archive.file(i);
-            let content = read_file(&file).map_err(|e| match e {
-                Error::Io { source, .. } if source.kind() == io::ErrorKind::InvalidData => {
-                    Error::Corrupt(format!("{}: {source}", entry.path))
-                }
-                e => e.at(&entry.path),
-            })?;
-            snapshot.files.push((entry.path.clone(), content));
         }
         Ok(snapshot)
     }
 }
 
-fn read_file(file: &dyn Source) -> Result<Content> {
+/// A stretch of shared memory.
+#[derive(Clone)]
+struct Part {
+    all: Arc<Vec<u8>>,
+    from: usize,
+    to: usize,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.all[self.from..self.to]
+    }
+}
+
+impl Source for Part {
+    fn len(&self) -> u64 {
+        self.as_ref().len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        self.as_ref().read_at(offset, buf)
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        Some(self.as_ref())
+    }
+}
+
+fn content_of(file: &Part) -> Result<Content> {
     let parsed = format::parse(file)?;
     if parsed.format != Format::Safetensors {
-        return Ok(Content::Bytes(file.read_vec(0, file.len())?.into()));
+        return Ok(Content::Bytes(file.clone().into()));
     }
-    let mut order: Vec<_> = parsed.tensors.into_iter().collect();
-    order.sort_by_key(|t| t.offset);
-    let mut tensors = Vec::with_capacity(order.len());
-    for t in order {
-        let len = t.dtype.tensor_len(&t.shape).unwrap_or(0);
-        tensors.push(Tensor::new(t.name, t.dtype, &t.shape, file.read_vec(t.offset, len)?)?);
-    }
-    Ok(Content::Tensors(tensors))
+    let mut found = parsed.tensors;
+    found.sort_by_key(|t| t.offset);
+    let tensors = found.into_iter().map(|t| {
+        let from = file.from + t.offset as usize;
+        let len = t.dtype.tensor_len(&t.shape).unwrap_or(0) as usize;
+        let bytes = Part { from, to: (from + len).min(file.to), ..file.clone() };
+        Tensor::new(t.name, t.dtype, &t.shape, bytes)
+    });
+    Ok(Content::Tensors(tensors.collect::<Result<_>>()?))
 }
 
 /// Stretches of memory read as one file.
@@ -324,7 +358,8 @@ mod tests {
         let image = Image::of_tensors(&tensors).unwrap();
         let bytes = image.read_vec(0, image.len()).unwrap();
         assert_eq!(&bytes[bytes.len() - 10..], [1, 2, 3, 4, 5, 6, 0, 0, 0x80, 0x3f]);
-        let Content::Tensors(back) = read_file(&bytes).unwrap() else { panic!() };
+        let part = Part { all: Arc::new(bytes.clone()), from: 0, to: bytes.len() };
+        let Content::Tensors(back) = content_of(&part).unwrap() else { panic!() };
         assert_eq!(back.len(), 3);
         for t in &tensors {
             let same = back.iter().find(|b| b.name == t.name).unwrap();

@@ -139,7 +139,7 @@ fn alone(
     let float = Float { bits, exponent, row: None };
     let n = words.len() / usize::from(bits / 8);
     let mut heads = std::mem::take(&mut planes.heads);
-    sample_heads(&float, words, false, &mut heads);
+    sample_heads(crate::simd::Level::SCALAR, &float, words, false, &mut heads);
     let negative = heads.iter().fold(0, |n, h| n + usize::from(h & 1));
     let sign = (negative == 0 || negative == heads.len()).then_some(negative != 0);
     let most = if method == Method::Fast { 0 } else { 2 };
