@@ -9,8 +9,8 @@
 //! Nothing that the archive states is allocated before its bytes have arrived, except for a
 //! chunk's decoded length, which [`Limits::chunk_len`] bounds. Copies are read back from the
 //! target; chunks that refer to others of their group are decoded when those have been delivered.
-//! A pipe cannot be read back, so for one the payloads are kept in an anonymous temporary
-//! file, from which the source of a copy is decoded again.
+//! A pipe cannot be read back, so for one the payloads are kept in an anonymous temporary file,
+//! from which sources of copies are decoded again.
 
 use super::{
     base::Attached,
@@ -32,8 +32,8 @@ use crate::{
     pipeline,
     source::{FileSource, Source},
 };
+use std::collections::HashMap;
 use std::{
-    collections::HashMap,
     fs::File,
     io::{Read, Write},
     path::Path,
@@ -386,8 +386,8 @@ impl<'s> Forward<'s> {
         let found = self.damage_of(chunk, &holes, &reason);
         if found.is_empty() {
             let file = self.manifest.entries.first().map_or(String::new(), |e| e.path.clone());
-            let tensors = Vec::new();
-            self.damage.push(Damage { chunk, file, offset: at, len: 0, tensors, reason });
+            let damage = Damage { chunk, file, offset: at, len: 0, tensors: Vec::new(), reason };
+            self.damage.push(damage);
         }
         self.damage.extend(found);
     }
