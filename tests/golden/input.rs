@@ -111,9 +111,14 @@ pub fn quantised(dtype: Dtype) -> Files {
     };
     let mut data = Vec::new();
     for _ in 0..4096 / dtype.group_elements() {
-        let mut nibble = || (0..3).map(|_| rng.next() >> 40).map(|x| (x % 6) as u8).sum::<u8>();
+        // Where d is large, elements are close to the middle.
+        let wide = rng.next() >> 63 == 1;
+        let size = (rng.next() >> 32) as u16 % 400 + if wide { 0x0800 } else { 0 };
+        let mut nibble = || match wide {
+            true => 7 + (rng.next() >> 63) as u8,
+            false => (0..3).map(|_| ((rng.next() >> 40) % 6) as u8).sum::<u8>(),
+        };
         let mut group: Vec<u8> = (0..len).map(|_| nibble() | nibble() << 4).collect();
-        let size = (rng.next() >> 32) as u16 % 3000;
         for (k, &at) in halves.iter().enumerate() {
             let half = 0x2000 + size + 0x0c00 * k as u16 + (rng.next() >> 40) as u16 % 64;
             let sign = if k > 0 && dtype == Dtype::Q5_1 { 0x8000 } else { 0 };
