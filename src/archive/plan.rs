@@ -32,6 +32,10 @@ pub const CHUNK_WORDS: u64 = 256 << 10;
 const OPAQUE_CHUNK: u64 = 1 << 20;
 /// Spans of fewer words share chunks.
 const SMALL_WORDS: u64 = 16 << 10;
+/// Elements in a chunk of quantised groups, and below which spans share chunks: a group is a word,
+/// and has many.
+const QUANTISED_ELEMENTS: u64 = 2 << 20;
+const SMALL_QUANTISED: u64 = 128 << 10;
 /// Words that may share a scale where rows are not known.
 const UNKNOWN_ROW: u64 = 256;
 /// The same in chunks of many small spans.
@@ -154,7 +158,15 @@ pub(super) fn plan_window(spans: &[Span], method: Method) -> Vec<ChunkPlan> {
 
 /// Whether a span shares its chunk with others.
 pub(super) fn is_small(span: &Span) -> bool {
-    span.len / (span.dtype.word_len() as u64) < SMALL_WORDS
+    span.len / (span.dtype.word_len() as u64) < small_words(span.dtype)
+}
+
+/// Spans of this type with fewer words share chunks.
+fn small_words(dtype: Dtype) -> u64 {
+    match dtype.group_elements() {
+        1 => SMALL_WORDS,
+        elements => SMALL_QUANTISED / elements,
+    }
 }
 
 /// Words in a chunk of this type.
@@ -162,6 +174,7 @@ pub(super) fn chunk_words(method: Method, dtype: Dtype) -> u64 {
     match method.chunk_len() {
         Some(len) => (len / dtype.word_len() as u64).max(1),
         None if dtype == Dtype::BYTES => OPAQUE_CHUNK,
+        None if dtype.group_elements() > 1 => QUANTISED_ELEMENTS / dtype.group_elements(),
         None => method.chunk_words(dtype.word_len()).unwrap_or(CHUNK_WORDS),
     }
 }
@@ -202,8 +215,8 @@ impl Planner {
 
     fn add_small(&mut self, span: &Span, base: Option<u64>) {
         let key = (span.dtype, span.big_endian, base.is_some());
-        let limit =
-            chunk_words(self.method, span.dtype).max(SMALL_WORDS) * span.dtype.word_len() as u64;
+        let limit = chunk_words(self.method, span.dtype).max(small_words(span.dtype))
+            * span.dtype.word_len() as u64;
         let row_words = if span.dtype.is_float() { SHARED_ROW } else { 0 };
         let empty = || ChunkPlan::new(Vec::new(), &Span { row_words, ..span.clone() });
         let open = self.open.entry(key).or_insert_with(empty);
