@@ -5,7 +5,9 @@
 //! normally distributed bf16. On Linux it counts the CPU time of the thread, so that other work on
 //! the machine disturbs the figures less.
 
-use lmc_gpu::{Options, bench::synthetic, codec::Method, compress_into, decompress_into, dtype::Dtype};
+use lmc_gpu::{
+    Options, bench::synthetic, codec::Method, compress_into, decompress_into, dtype::Dtype,
+};
 use std::time::{Duration, Instant};
 
 const RUNS: usize = 7;

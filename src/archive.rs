@@ -23,6 +23,7 @@ mod receive;
 mod relate;
 mod restore;
 mod siblings;
+mod spool;
 mod stream;
 mod target;
 mod writer;

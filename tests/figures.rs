@@ -121,8 +121,7 @@ fn best(mut f: impl FnMut()) -> f64 {
 /// Compresses and restores words against a base in memory, and prints multiples of memcpy.
 fn measure(what: &str, dtype: Dtype, base: Vec<u8>, new: &[u8]) {
     let base = Base::from_bytes("base", base.into(), Some(dtype));
-    let options =
-        Options::default().with_threads(1).with_dtype(Some(dtype)).with_base(Some(base));
+    let options = Options::default().with_threads(1).with_dtype(Some(dtype)).with_base(Some(base));
     let (mut out, mut back) = (Vec::new(), vec![0u8; new.len()]);
     let copy = best(|| back.copy_from_slice(new));
     let encode = best(|| drop(compress_into(new, &options, &mut out).unwrap()));

@@ -21,7 +21,7 @@ mod tests;
 
 use super::{
     Method, bytes, form,
-    plane::{self, CoderScratch, Coded, Policy},
+    plane::{self, Coded, CoderScratch, Policy},
 };
 use crate::{Result, dtype::Dtype, entropy::histogram, simd::Level};
 use context::Known;

@@ -47,7 +47,9 @@ pub fn contexts(layout: &Layout, known: Known<'_>, widths: &mut Vec<u16>, out: &
                 0
             };
             let pairs = (g * subs..(g + 1) * subs).map(|i| match known.mins.get(i) {
-                Some(&min) => (u32::from(min), u32::from(known.scales.get(i).copied().unwrap_or(0))),
+                Some(&min) => {
+                    (u32::from(min), u32::from(known.scales.get(i).copied().unwrap_or(0)))
+                }
                 None => (1, 1),
             });
             let most = u32::from(layout.elements.most());

@@ -1,14 +1,14 @@
 //! The plane of elements: a table for each context, or one for all.
 
 use super::{
-    super::plane::{self, CONTEXTS, CoderScratch, Coded, PREFIX},
+    super::plane::{self, CONTEXTS, Coded, CoderScratch, PREFIX},
     context,
     layout::Layout,
 };
 use crate::{
     entropy::{
         frequency::{self, Table},
-        rans::{self, DecodeTable, Encoder, EncodeTable, Lanes},
+        rans::{self, DecodeTable, EncodeTable, Encoder, Lanes},
     },
     simd::Level,
 };

@@ -79,9 +79,8 @@ pub fn encode(
     {
         let mask = (1 << bits) - 1;
         plane.clear();
-        plane.extend(
-            scratch.residuals.iter().map(|t| (t.wrapping_sub(base) >> shift & mask) as u8),
-        );
+        plane
+            .extend(scratch.residuals.iter().map(|t| (t.wrapping_sub(base) >> shift & mask) as u8));
         let policy = match (policies.scales, shift) {
             (Policy::Smallest, 0) => Policy::Sampled,
             (policy, _) => policy,

@@ -175,12 +175,8 @@ const Q5_1: Layout = Layout {
     ..PLAIN
 };
 const Q8_0: Layout = Layout { len: 34, elements: values(32, 8, &[mv(2, 32, 0, 8, 0, 0)]), ..PLAIN };
-const Q8_1: Layout = Layout {
-    len: 36,
-    halves: &[0, 2],
-    elements: values(32, 8, &[mv(4, 32, 0, 8, 0, 0)]),
-    ..PLAIN
-};
+const Q8_1: Layout =
+    Layout { len: 36, halves: &[0, 2], elements: values(32, 8, &[mv(4, 32, 0, 8, 0, 0)]), ..PLAIN };
 const Q2_K: Layout = Layout {
     len: 84,
     halves: &[80, 82],
@@ -193,16 +189,8 @@ const Q2_K: Layout = Layout {
 const Q3_K: Layout = Layout {
     len: 110,
     halves: &[108],
-    scales: Some(values(
-        16,
-        6,
-        const { &join::<2, 4, 6>(runs(96, 8, 4, 0), runs(104, 4, 2, 4)) },
-    )),
-    elements: values(
-        256,
-        3,
-        const { &join::<8, 8, 16>(runs(32, 32, 2, 0), runs(0, 32, 1, 2)) },
-    ),
+    scales: Some(values(16, 6, const { &join::<2, 4, 6>(runs(96, 8, 4, 0), runs(104, 4, 2, 4)) })),
+    elements: values(256, 3, const { &join::<8, 8, 16>(runs(32, 32, 2, 0), runs(0, 32, 1, 2)) }),
     scale: Scale::Offset32,
     ..PLAIN
 };
@@ -223,22 +211,14 @@ const Q4_K: Layout = Layout {
 };
 const Q5_K: Layout = Layout {
     len: 176,
-    elements: values(
-        256,
-        5,
-        const { &join::<8, 8, 16>(runs(48, 32, 4, 0), runs(16, 32, 1, 4)) },
-    ),
+    elements: values(256, 5, const { &join::<8, 8, 16>(runs(48, 32, 4, 0), runs(16, 32, 1, 4)) }),
     ..Q4_K
 };
 const Q6_K: Layout = Layout {
     len: 210,
     halves: &[208],
     scales: Some(values(16, 8, &[mv(192, 16, 0, 8, 0, 0)])),
-    elements: values(
-        256,
-        6,
-        const { &join::<4, 8, 12>(runs(0, 64, 4, 0), runs(128, 32, 2, 4)) },
-    ),
+    elements: values(256, 6, const { &join::<4, 8, 12>(runs(0, 64, 4, 0), runs(128, 32, 2, 4)) }),
     scale: Scale::Signed,
     ..PLAIN
 };

@@ -7,14 +7,8 @@ fn quantised() -> impl Iterator<Item = (Dtype, &'static Layout)> {
     Dtype::ALL.into_iter().filter_map(|d| Some((d, layout::of(d)?)))
 }
 
-const METHODS: [Method; 6] = [
-    Method::Auto,
-    Method::Fast,
-    Method::Max,
-    Method::Cascade,
-    Method::Huffman,
-    Method::Runs,
-];
+const METHODS: [Method; 6] =
+    [Method::Auto, Method::Fast, Method::Max, Method::Cascade, Method::Huffman, Method::Runs];
 
 fn decoded(level: Level, dtype: Dtype, payload: &[u8], len: usize) -> Option<Vec<u8>> {
     let mut out = vec![0xa5; len];
@@ -60,8 +54,7 @@ fn realistic(layout: &Layout, n: usize, rng: &mut StdRng) -> Vec<u8> {
         let (mut elements, mut scales, mut mins) = (vec![], vec![], vec![]);
         let (mut d, mut m) = (0.0, 0.0);
         for _ in 0..layout.subs() {
-            let x: Vec<f64> =
-                (0..layout.sub_len()).map(|_| size * normal.sample(rng)).collect();
+            let x: Vec<f64> = (0..layout.sub_len()).map(|_| size * normal.sample(rng)).collect();
             let least = x.iter().fold(0.0, |a: f64, &b| a.min(b));
             let largest = x.iter().fold(0.0, |a: f64, &b| a.max(b));
             let (low, step) = match layout.zero {
@@ -157,9 +150,7 @@ fn values_are_gathered_bit_by_bit() {
         let all = [layout.scales, layout.mins, Some(layout.elements)];
         for values in all.into_iter().flatten() {
             let mut expected = vec![0; 5 * values.count];
-            for (group, out) in
-                groups.chunks(layout.len).zip(expected.chunks_mut(values.count))
-            {
+            for (group, out) in groups.chunks(layout.len).zip(expected.chunks_mut(values.count)) {
                 for m in values.moves {
                     for i in 0..m.len {
                         let field = u32::from(group[m.from + i]) >> m.bit & ((1 << m.width) - 1);
@@ -197,7 +188,8 @@ fn damaged_payloads_never_panic() {
             let level = Level::best();
             for _ in 0..150 {
                 let mut bad = payload.clone();
-                let at = rng.random_range(0..bad.len().min(if rng.random() { 64 } else { 1 << 20 }));
+                let at =
+                    rng.random_range(0..bad.len().min(if rng.random() { 64 } else { 1 << 20 }));
                 bad[at] ^= 1 << rng.random_range(0..8);
                 let _ = decoded(level, dtype, &bad, groups.len());
                 let cut = rng.random_range(0..payload.len());
