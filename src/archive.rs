@@ -22,6 +22,7 @@ mod plan;
 mod receive;
 mod relate;
 mod restore;
+mod same;
 mod siblings;
 mod stream;
 mod target;

@@ -10,6 +10,7 @@ use super::{
     Options, hints,
     input::Input,
     relate::{self, Item, Link},
+    same::{equal, probe},
     siblings::Siblings,
 };
 use crate::{
@@ -20,7 +21,10 @@ use crate::{
     format::Span,
     predict::cast::Narrow,
 };
-use std::{collections::HashMap, ops::Range};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+};
 
 /// Words in a chunk, unless a method asks otherwise.
 pub const CHUNK_WORDS: u64 = 256 << 10;
@@ -128,6 +132,7 @@ pub fn plan(input: &Input<'_>, options: &Options) -> Result<Plan> {
     planner.find_copies(input)?;
     let mut siblings = Siblings::default();
     if method.uses_siblings() {
+        planner.store_in_families(&items);
         planner.find_siblings(&items, &mut siblings);
         siblings.prepare(input, base.map(|b| &**b), options.level, &found, &planner.large)?;
     }
@@ -218,6 +223,30 @@ impl Planner {
         }
     }
 
+    /// Of spans with the same bytes, stores the one that has the most siblings: they tell most
+    /// about it, and it about them.
+    fn store_in_families(&mut self, items: &[Item]) {
+        let all = self.large.iter().enumerate().map(|(i, l)| (i, &items[l.item]));
+        let mut siblings = vec![0; self.large.len()];
+        for family in relate::families(all) {
+            let members: Vec<usize> = family.iter().flatten().copied().collect();
+            members.iter().for_each(|&i| siblings[i] = members.len());
+        }
+        let mut same: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (i, l) in self.large.iter().enumerate() {
+            if let Some(j) = l.copy_of {
+                same.entry(j).or_insert_with(|| vec![j]).push(i);
+            }
+        }
+        for members in same.into_values() {
+            let most = members.iter().map(|&i| siblings[i]).max();
+            let stored = members.iter().copied().find(|&i| Some(siblings[i]) == most);
+            for i in members {
+                self.large[i].copy_of = stored.filter(|&j| j != i);
+            }
+        }
+    }
+
     /// Finds the families of large spans that are no copies.
     fn find_siblings(&self, items: &[Item], siblings: &mut Siblings) {
         let large = self.large.iter().enumerate().filter(|(_, l)| l.copy_of.is_none());
@@ -276,9 +305,18 @@ impl Planner {
         let open = std::mem::take(&mut self.open);
         let gathered = self.chunks.into_iter().chain(open.into_values());
         groups.extend(gathered.filter(|c| !c.pieces.is_empty()).map(|c| vec![c]));
-        // Copies stand at their own place, after the group of what they repeat.
-        let first = |c: &ChunkPlan| c.pieces.first().map(|p| p.offset);
-        groups.sort_by_key(|group| group.iter().filter_map(first).min());
+        // Copies stand at their own place, but after the group of what they repeat.
+        let offset = |c: &ChunkPlan| c.pieces.first().map_or(0, |p| p.offset);
+        let start = |group: &Vec<ChunkPlan>| group.iter().map(offset).min().unwrap_or(0);
+        let mut starts: HashMap<u64, u64> = HashMap::new();
+        for group in &groups {
+            starts.extend(group.iter().map(|c| (offset(c), start(group))));
+        }
+        groups.sort_by_cached_key(|group| {
+            let source = group.first().and_then(|c| c.copy_of);
+            let after = source.and_then(|s| starts.get(&s)).copied();
+            (start(group).max(after.unwrap_or(0)), after.is_some(), start(group))
+        });
         groups.into_iter().flatten().collect()
     }
 
@@ -334,33 +372,4 @@ pub(super) fn add_base(chunk: &mut ChunkPlan, large: &Large) -> Option<u8> {
     };
     chunk.offer(predictor, &[base]);
     Some(base)
-}
-
-const PROBE: u64 = 2048;
-
-fn probe(input: &Input<'_>, span: &Span) -> Result<u64> {
-    let len = PROBE.min(span.len);
-    let at = |offset| Piece { offset, len };
-    let middle = span.offset + (span.len - len) / 2;
-    let pieces = [at(span.offset), at(middle), at(span.offset + span.len - len)];
-    let mut bytes = vec![0; 3 * len as usize];
-    input.read(&pieces, &mut bytes)?;
-    Ok(crate::container::hash64(&bytes))
-}
-
-fn equal(input: &Input<'_>, a: &Span, b: &Span) -> Result<bool> {
-    const STEP: u64 = 1 << 20;
-    let (mut x, mut y) = (vec![0; STEP as usize], vec![0; STEP as usize]);
-    let mut at = 0;
-    while at < a.len {
-        let len = STEP.min(a.len - at);
-        let (x, y) = (&mut x[..len as usize], &mut y[..len as usize]);
-        input.read(&[Piece { offset: a.offset + at, len }], x)?;
-        input.read(&[Piece { offset: b.offset + at, len }], y)?;
-        if x != y {
-            return Ok(false);
-        }
-        at += len;
-    }
-    Ok(true)
 }
