@@ -18,6 +18,7 @@ use lmc_gpu::{
     compress,
     container::hash64,
     decompress,
+    dtype::Dtype,
     simd::Level,
     source::Source,
 };
@@ -40,6 +41,7 @@ struct Case {
     name: String,
     kind: Kind,
     method: Method,
+    dtype: Option<Dtype>,
     files: Files,
     base: Option<Files>,
 }
@@ -49,6 +51,7 @@ fn cases() -> Vec<Case> {
         name: name.into(),
         kind,
         method,
+        dtype: None,
         files,
         base,
     };
@@ -58,12 +61,18 @@ fn cases() -> Vec<Case> {
             cases.push(case(method.name(), Kind::File, method, input::mixed(), None));
         }
     }
-    for name in ["max", "rans", "huffman"] {
+    for name in ["max", "huffman"] {
         let method = Method::parse(name).unwrap();
         cases.push(case(&format!("long-{name}"), Kind::File, method, input::long(), None));
     }
     let auto = Method::Auto;
     cases.push(case("big-endian", Kind::File, auto, input::big_endian(), None));
+    use Dtype::{Q2_K, Q3_K, Q4_0, Q5_1, Q5_K, Q6_K, Q8_K};
+    for dtype in [Q4_0, Q5_1, Q2_K, Q3_K, Q5_K, Q6_K, Q8_K] {
+        let name = format!("quantised-{}", dtype.name().to_lowercase());
+        let case = case(&name, Kind::File, auto, input::quantised(dtype), None);
+        cases.push(Case { dtype: Some(dtype), ..case });
+    }
     let integers = input::big_endian_integers();
     cases.push(case("big-endian-integers", Kind::File, auto, integers, None));
     cases.push(case("scales", Kind::File, auto, input::scales(), None));
@@ -101,7 +110,8 @@ fn write(dir: &Path, files: &Files) -> PathBuf {
 
 impl Case {
     fn options(&self, dir: &Path) -> Options {
-        let options = Options::default().with_method(self.method).with_threads(2);
+        let options =
+            Options::default().with_method(self.method).with_threads(2).with_dtype(self.dtype);
         let base = self.base.as_ref().map(|files| match self.kind {
             Kind::Directory => Base::open(&write(&dir.join("base"), files), &[], &options).unwrap(),
             _ => Base::from_bytes("base", Arc::from(&files[0].1[..]), None),
@@ -228,7 +238,7 @@ fn golden_archives_cover_every_form_coder_and_predictor() {
         }
     }
     let studies = 16..16 + lmc_gpu::codec::study::Method::ALL.len() as u8;
-    let all: Vec<u8> = (0..=5).chain(studies).chain(32..=34).collect();
+    let all: Vec<u8> = (0..=5).chain([7]).chain(studies).chain(32..=34).collect();
     assert!(forms.iter().eq(&all), "{forms:?}");
     assert!(coders.iter().eq(&[2, 3, 4, 5, 6]), "{coders:?}");
     assert!(predictors.iter().eq(&[0, 1, 2, 3, 4, 5]), "{predictors:?}");

@@ -21,12 +21,6 @@ pub(super) struct Record {
     pub payload: Vec<u8>,
 }
 
-impl Record {
-    pub fn payload_offset(&self) -> u64 {
-        self.offset + (RECORD_HEADER_LEN + self.meta.len()) as u64
-    }
-}
-
 pub(super) struct Receiver<'r> {
     reader: &'r mut (dyn Read + Send),
     limits: Limits,

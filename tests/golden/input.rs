@@ -69,7 +69,7 @@ fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A matrix whose rows and columns have very different scales.
+/// A matrix of few bits whose rows and columns have very different scales.
 pub fn scales() -> Files {
     let mut rng = Rng::new(74);
     let mut data = Vec::new();
@@ -77,7 +77,7 @@ pub fn scales() -> Files {
         for column in 0..112u32 {
             let scale = (1u32 << (row * 7 % 13)) as f64 * (1u32 << (column * 5 % 7)) as f64;
             let x = (rng.normal() * scale) as f32;
-            data.extend_from_slice(&x.to_le_bytes()[2..]);
+            data.extend_from_slice(&((x.to_bits() >> 20 << 4) as u16).to_le_bytes());
         }
     }
     one(safetensors(&[("w".into(), "BF16", vec![148, 112], data)]))
@@ -95,6 +95,38 @@ pub fn directory() -> Files {
             safetensors(&[("w".into(), "BF16", vec![1000], data)])
         }),
     ]
+}
+
+/// Quantised groups of bell-shaped nibbles, with scales that differ.
+pub fn quantised(dtype: Dtype) -> Files {
+    let mut rng = Rng::new(80 + dtype as u64);
+    let len = dtype.word_len();
+    let halves: &[usize] = match dtype {
+        Dtype::Q5_1 | Dtype::Q5_K => &[0, 2],
+        Dtype::Q2_K => &[80, 82],
+        Dtype::Q3_K => &[108],
+        Dtype::Q6_K => &[208],
+        Dtype::Q8_K => &[2],
+        _ => &[0],
+    };
+    let mut data = Vec::new();
+    for _ in 0..4096 / dtype.group_elements() {
+        // Where d is large, elements are close to the middle.
+        let wide = rng.next() >> 63 == 1;
+        let size = (rng.next() >> 32) as u16 % 400 + if wide { 0x0800 } else { 0 };
+        let mut nibble = || match wide {
+            true => 7 + (rng.next() >> 63) as u8,
+            false => (0..3).map(|_| ((rng.next() >> 40) % 6) as u8).sum::<u8>(),
+        };
+        let mut group: Vec<u8> = (0..len).map(|_| nibble() | nibble() << 4).collect();
+        for (k, &at) in halves.iter().enumerate() {
+            let half = 0x2000 + size + 0x0c00 * k as u16 + (rng.next() >> 40) as u16 % 64;
+            let sign = if k > 0 && dtype == Dtype::Q5_1 { 0x8000 } else { 0 };
+            group[at..at + 2].copy_from_slice(&(half | sign).to_le_bytes());
+        }
+        data.extend_from_slice(&group);
+    }
+    one(data)
 }
 
 /// Words of a tensor that has chunks of its own.
