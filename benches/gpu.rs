@@ -82,7 +82,7 @@ impl Bench {
     fn row(&self, name: &str, moved: u64, time: Duration) {
         let speed = moved as f64 / time.as_secs_f64();
         let share = if self.copy > 0.0 { 100.0 * speed / self.copy } else { 100.0 };
-        println!("{:<22} {:>9.2} {share:>7.0} %", speed / 1e9);
+        println!("{name:<22} {:>9.2} {share:>7.0} %", speed / 1e9);
     }
 
     /// Measures one dispatch.

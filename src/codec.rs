@@ -12,6 +12,7 @@ mod integer;
 mod known;
 mod method;
 mod plane;
+mod quantised;
 mod scale;
 mod scaled;
 pub mod study;
@@ -39,6 +40,8 @@ pub mod form {
     pub const SPLIT: u8 = 4;
     /// One plane a byte of the word.
     pub const GROUP: u8 = 5;
+    /// Quantised groups as a plane for each kind of field.
+    pub const QUANTISED: u8 = 7;
     /// A method of the studies, by the order of `study::Method::ALL`: this and up.
     pub const STUDY: u8 = 16;
     /// Residuals of a prediction.
@@ -73,6 +76,7 @@ impl ChunkSpec {
 pub struct Scratch {
     swapped: Vec<u8>,
     planes: plane::Planes,
+    quantised: quantised::Scratch,
     known: known::KnownScratch,
 }
 
@@ -115,14 +119,27 @@ pub fn encode(
             out[start..start + 4].copy_from_slice(&guard);
             form::STUDY + method as u8
         }
-        (Method::Zstd, _) | (_, Fields::Opaque | Fields::Quantised { .. }) => {
-            bytes::encode(method, bytes, out)?
+        (Method::Zstd, _) | (_, Fields::Opaque) => bytes::encode(method, bytes, out)?,
+        // Where zstd may win, bytes are as they came: no format turns groups around.
+        (_, Fields::Quantised { .. }) if spec.big_endian => bytes::encode(method, bytes, out)?,
+        (_, Fields::Quantised { .. }) => {
+            let coder = &mut planes.coder;
+            quantised::encode(level, method, spec.dtype, words, &mut scratch.quantised, coder, out)?
         }
         (_, Fields::Float { bits, exponent }) => {
             let float = float::Float { bits, exponent, row: spec.rows(words.len() / word) };
             float::encode(level, method, &float, words, planes, out)
         }
-        (_, Fields::Integer { .. }) => integer::encode(level, method, word, words, planes, out)?,
+        (_, Fields::Integer { .. }) => {
+            let form = integer::encode(level, method, word, words, planes, out)?;
+            if form == form::ZSTD && spec.big_endian && word > 1 {
+                // zstd codes bytes in the order of the file.
+                out.truncate(start);
+                bytes::encode(method, bytes, out)?
+            } else {
+                form
+            }
+        }
     };
     scratch.swapped = swapped;
     if form == form::STORED || out.len() - start >= bytes.len() {
@@ -163,6 +180,10 @@ pub fn decode(
             let float = float::Float { bits, exponent, row: spec.rows(out.len() / word) };
             float::decode(level, &float, payload, planes, out)
         }
+        (form::QUANTISED, Fields::Quantised { .. }) if !spec.big_endian => {
+            let coder = &mut planes.coder;
+            quantised::decode(level, spec.dtype, payload, &mut scratch.quantised, coder, out)
+        }
         (form::GROUP, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
         (form, _) => match study::Method::ALL.get(usize::from(form.wrapping_sub(form::STUDY))) {
             Some(&method) => match bytes::checked(payload) {
@@ -188,6 +209,7 @@ pub fn describe(form: u8, payload_start: &[u8]) -> &'static str {
         form::ZSTD => "zstd",
         form::SPLIT => float::describe(payload_start),
         form::GROUP => "group",
+        form::QUANTISED => "quantised",
         form::DELTA => known::describe(payload_start),
         form::XOR => "xor",
         form::MOMENT => "moment",

@@ -9,36 +9,8 @@
 //! DIR/steps/0000000600.json    its record: without it the archive does not exist
 //! ```
 //!
-//! File names in `steps` begin with the step in decimal, at least ten digits. The archive that
-//! replaced a step's first one is called `0000000600-1.lmc`, the next `-2` and so on; the record
-//! says which one counts. Names that begin with `.lmc-` are files that are being written.
-//!
-//! Both JSON files are objects. Readers ignore keys that they do not know. `check` guards the
-//! rest: the 64-bit xxh3, as 16 hexadecimal digits, of the object without `check`, written with
-//! its keys in byte order and without white space.
-//!
-//! `lmc-store.json`:
-//!
-//! | key | value |
-//! |---|---|
-//! | `format` | `"lmc-store"` |
-//! | `version` | 1; a reader refuses a greater one |
-//! | `policy` | object of the fields of [`Policy`]; a missing one has its default |
-//! | `check` | as above |
-//!
-//! `steps/N.json`:
-//!
-//! | key | value |
-//! |---|---|
-//! | `format` | `"lmc-store-step"` |
-//! | `version` | 1; a reader refuses a greater one |
-//! | `step` | N |
-//! | `archive` | file name of its archive in `steps` |
-//! | `chain` | what it is a delta to, as `{"step", "archive"}`: its base first, then the base's own base, down to one that is stored in full; at most 100. Empty for one stored in full |
-//! | `saved_at` | seconds since 1970 by the clock of whoever saved it; for people, nothing depends on it |
-//! | `input_bytes`, `archive_bytes` | lengths of the checkpoint and of the archive |
-//! | `files` | a `{"path", "bytes", "digest", "stored_bytes"}` each: `digest` is the archive's 128-bit digest in 32 hexadecimal digits, `stored_bytes` the share of the archive that its chunks take |
-//! | `check` | as above |
+//! `docs/STORE.md` says what every field is. The record names the archive that counts, and those
+//! that it is a delta to: its base, the base's own base, and so on down to one stored in full.
 //!
 //! # Why a kill loses nothing
 //!
@@ -175,6 +147,7 @@ impl Store {
     /// `InvalidArgument` where the policy makes no sense; `Io`.
     pub fn set_policy(&mut self, policy: Policy) -> Result<()> {
         policy.check()?;
+        let _lock = self.lock(Locking::Wait)?;
         self.policy = policy;
         self.write_policy(true)
     }

@@ -82,10 +82,10 @@ fn run_folded<P: Params>(
     let bound: Vec<_> = made.iter().collect();
     recorder.pass(None).dispatch(entry, params, invocations as u64, &bound).unwrap();
     recorder.submit().unwrap();
-    let read = |(buffer, made)| match buffer {
-        &In(_) => None,
-        &InOut(bytes) => Some(device.read(made, bytes.len() as u64).unwrap()),
-        &Out(len) => Some(device.read(made, len as u64).unwrap()),
+    let read = |(buffer, made): (&Buffer<'_>, _)| match *buffer {
+        In(_) => None,
+        InOut(bytes) => Some(device.read(made, bytes.len() as u64).unwrap()),
+        Out(len) => Some(device.read(made, len as u64).unwrap()),
     };
     buffers.iter().zip(&made).filter_map(read).collect()
 }

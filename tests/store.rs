@@ -202,6 +202,29 @@ fn a_checkpointer_saves_in_the_background_and_gives_tensors_back() {
 }
 
 #[test]
+fn a_snapshot_kept_in_memory_makes_the_same_archives_as_one_decoded() {
+    let dir = tempfile::tempdir().unwrap();
+    let archives = [true, false].map(|keep| {
+        let root = dir.path().join(keep.to_string());
+        let store = Store::init(&root, Policy::default().with_rebase_above(1.0)).unwrap();
+        let options = CheckpointerOptions::default().with_keep_last(keep);
+        let checkpointer = Checkpointer::new(store.clone(), options).unwrap();
+        for step in 1..6 {
+            checkpointer.save(step, snapshot(step / 3)).unwrap();
+        }
+        checkpointer.finish().unwrap();
+        assert!(store.verify(&[]).unwrap().is_whole());
+        let records = store.list().unwrap().steps;
+        assert!(records.iter().skip(1).any(|r| r.base().is_some()));
+        let read = |r: &lmc_gpu::store::StepRecord| {
+            std::fs::read(root.join("steps").join(&r.archive)).unwrap()
+        };
+        records.iter().map(read).collect::<Vec<_>>()
+    });
+    assert!(archives[0] == archives[1]);
+}
+
+#[test]
 fn a_full_queue_blocks_and_says_how_long() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::init(dir.path(), Policy::default()).unwrap();

@@ -186,8 +186,10 @@ fn what_every_stage_of_a_save_leaves_is_invisible_and_cleaned_up() {
     series.saves(3);
     assert_eq!(series.left_over(), [""; 0]);
     std::fs::write(steps.join(".lmc-x.tmp"), b"").unwrap();
+    std::fs::write(series.store.root().join(".lmc-y.tmp"), b"").unwrap();
     let removed = series.store.gc(&GcOptions::default()).unwrap();
     assert_eq!(removed.files, [".lmc-x.tmp"]);
+    assert!(!series.store.root().join(".lmc-y.tmp").exists());
     for step in [1, 2, 3] {
         assert_restores(&series.store, step);
     }

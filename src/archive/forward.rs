@@ -9,30 +9,31 @@
 //! Nothing that the archive states is allocated before its bytes have arrived, except for a
 //! chunk's decoded length, which [`Limits::chunk_len`] bounds. Copies are read back from the
 //! target; chunks that refer to others of their group are decoded when those have been delivered.
-//! A pipe cannot be read back, so for one the payloads are kept in an anonymous temporary
-//! file, from which the source of a copy is decoded again.
+//! A pipe cannot be read back, so for one the payloads are kept in an anonymous temporary file,
+//! from which sources of copies are decoded again.
 
 use super::{
     base::Attached,
     damage::{Damage, damage, locate, parse},
+    decode::spec_of,
     digest::{Digests, file_ends, leaves},
     in_order::InOrder,
     known::{Kept, resolve},
-    open::{spec_of, tile},
+    open::tile,
     options::Options,
-    receive::{Receiver, Record},
+    receive::Receiver,
+    receive_worker::{Worker, refers_to_siblings},
     restore::{Restored, is_content},
     target::{Target, write_at},
 };
 use crate::{
-    Error, Result,
-    codec::{self, Scratch},
-    container::{ChunkMeta, EntryKind, Index, Manifest, Origin, Piece, hash64},
+    Error, Result, codec,
+    container::{ChunkMeta, EntryKind, Index, Manifest, Piece, hash64},
     pipeline,
     source::{FileSource, Source},
 };
+use std::collections::HashMap;
 use std::{
-    collections::HashMap,
     fs::File,
     io::{Read, Write},
     path::Path,
@@ -118,19 +119,6 @@ enum Sink<'s> {
     Target(&'s Target<'s>),
     /// A pipe, and the payloads so far at their offsets in the archive.
     Writer(InOrder<'s>, Option<File>),
-}
-
-/// One worker's record and what became of it.
-#[derive(Default)]
-struct Worker {
-    record: Record,
-    meta: Option<ChunkMeta>,
-    chunk: usize,
-    bytes: Vec<u8>,
-    known: Vec<Vec<u8>>,
-    scratch: Scratch,
-    leaves: Vec<(u64, u64)>,
-    damage: Option<Error>,
 }
 
 struct Forward<'s> {
@@ -398,8 +386,8 @@ impl<'s> Forward<'s> {
         let found = self.damage_of(chunk, &holes, &reason);
         if found.is_empty() {
             let file = self.manifest.entries.first().map_or(String::new(), |e| e.path.clone());
-            let tensors = Vec::new();
-            self.damage.push(Damage { chunk, file, offset: at, len: 0, tensors, reason });
+            let damage = Damage { chunk, file, offset: at, len: 0, tensors: Vec::new(), reason };
+            self.damage.push(damage);
         }
         self.damage.extend(found);
     }
@@ -409,43 +397,5 @@ impl<'s> Forward<'s> {
             Sink::Target(target) => parse(self.manifest, entry, &target.file(entry).ok()?),
             _ => None,
         })
-    }
-}
-
-/// Whether a chunk cannot be decoded before others of its group.
-fn refers_to_siblings(meta: &ChunkMeta) -> bool {
-    meta.references.iter().any(|r| r.origin == Origin::Sibling)
-}
-
-impl Worker {
-    /// Decodes a chunk that is not a copy, checks it, and writes it where there is a target. One
-    /// that refers to siblings waits until there is something kept.
-    fn decode(
-        &mut self,
-        options: &Options,
-        ends: &[u64],
-        target: Option<&Target<'_>>,
-        base: Option<&Attached>,
-        kept: Option<&Kept>,
-    ) -> Result<()> {
-        let Some(meta) = self.meta.as_ref().filter(|m| m.copy_of.is_none()) else {
-            return Ok(());
-        };
-        if refers_to_siblings(meta) && kept.is_none() {
-            return Ok(());
-        }
-        self.bytes.resize(meta.len() as usize, 0);
-        let (spec, payload) = (spec_of(meta), &self.record.payload);
-        let known = resolve(meta, base, kept, &mut self.known)?;
-        let (level, form, scratch) = (options.level, meta.form, &mut self.scratch);
-        codec::decode_known(level, &spec, form, payload, &known, scratch, &mut self.bytes)?;
-        if hash64(&self.bytes) != meta.digest {
-            return Err(Error::Corrupt("the checksum does not match".into()));
-        }
-        if let Some(target) = target {
-            target.put(&meta.pieces, &self.bytes)?;
-        }
-        self.leaves = leaves(meta, &self.bytes, ends);
-        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Checkpoint, CheckpointFile, Options, cost::Costs, digest::file_ends};
 use crate::{
-    Result,
+    Error, Result,
     container::EntryKind,
     dtype::{Dtype, Fields},
     format::{Format, Parsed, Span},
@@ -75,7 +75,9 @@ pub struct SpanInfo {
     big_endian: bool,
 }
 
-/// Describes the file, directory or archive at `path`. Raw files are sampled, not read whole.
+/// Describes the file, directory or archive at `path`. Raw files are sampled, not read whole. Of
+/// an archive whose headers are damaged, or refer to a base that is not there, the files are
+/// listed and a note says why their tensors are not.
 ///
 /// # Errors
 /// As for [`Checkpoint::open`], and where reading fails.
@@ -93,7 +95,13 @@ pub fn inspect(path: &Path, options: &Options) -> Result<Inspection> {
     let ends = file_ends(entries.iter().map(|e| e.len));
     for (i, entry) in entries.iter().enumerate() {
         let start = ends[i] - entry.len;
-        let parsed = checkpoint.parse(i)?;
+        let parsed = match checkpoint.parse(i) {
+            Err(e) if found.is_archive && !matches!(e, Error::Io { .. }) => {
+                found.notes.push(format!("{}: its tensors are not known: {e}", entry.path));
+                Parsed::opaque(entry.len)
+            }
+            parsed => parsed?,
+        };
         found.files.push(FileInfo {
             path: entry.path.clone(),
             is_directory: entry.kind == EntryKind::Directory,
@@ -118,7 +126,7 @@ pub fn inspect(path: &Path, options: &Options) -> Result<Inspection> {
     if let Checkpoint::Raw(_) = checkpoint {
         add_entropies(&checkpoint, &mut found.spans, options)?;
     }
-    found.notes = costs.notes;
+    found.notes.extend(costs.notes);
     Ok(found)
 }
 

@@ -32,6 +32,8 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    bases: args::Bases,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -40,7 +42,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         let bar = Bar::new(args.common.quiet, "sampling", || None);
         let options = args.common.options(&bar)?;
         let options = options.with_dtype(args.dtype).with_follow_symlinks(args.follow);
-        inspect(&args.path, &options)?
+        inspect(&args.path, &args.bases.attach(options)?)?
     };
     report::notes(args.common.quiet, &found.notes);
     match args.json {

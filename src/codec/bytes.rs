@@ -48,6 +48,25 @@ pub fn checked(payload: &[u8]) -> Option<&[u8]> {
     (*guard == check(coded)).then_some(coded)
 }
 
+/// Bytes of a chunk that are tried at first to see whether zstd finds what planes do not.
+const TRIED: usize = 32 << 10;
+
+/// The bytes coded by zstd, where that takes less than the `coded` bytes that planes take.
+pub fn rival(method: Method, bytes: &[u8], coded: usize) -> Result<Option<Vec<u8>>> {
+    if method != Method::Max && bytes.len() > TRIED {
+        let at = (bytes.len() - TRIED) / 2;
+        let tried = zstd::bulk::compress(&bytes[at..at + TRIED], 1)?.len() as u64;
+        // Scaled to the whole chunk; a higher level gains a twentieth.
+        let expected = tried * bytes.len() as u64 / TRIED as u64;
+        if expected - expected / 20 >= coded as u64 {
+            return Ok(None);
+        }
+    }
+    let mut out = Vec::new();
+    let found = encode(method, bytes, &mut out)? == form::ZSTD && out.len() < coded;
+    Ok(found.then_some(out))
+}
+
 /// Inverse of [`encode`], for a known decoded length.
 pub fn decode(payload: &[u8], out: &mut [u8]) -> Result<()> {
     let damaged = || Error::Corrupt("the coded data is damaged".into());

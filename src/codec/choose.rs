@@ -1,30 +1,32 @@
 //! Chooses from a sample of a chunk how its words are split.
 
 use super::float::Float;
-use crate::{bits::log2_q16, transform::split::Split};
+use crate::{
+    bits::log2_q16,
+    simd::Level,
+    transform::split::{self, Split},
+};
 
 /// Words of a sampled group, and how many words there are from one group to the next.
 pub const GROUP: usize = 64;
 /// Chunks up to this many words are looked at whole.
 const SMALL: usize = 8 << 10;
 
-/// Collects the heads of a sample: every 16th group of 64 words, or all of a small chunk or where
+/// Collects the heads of a sample: every 32nd group of 64 words, or all of a small chunk or where
 /// `all` is asked for.
-pub fn sample_heads(float: &Float, words: &[u8], all: bool, heads: &mut Vec<u16>) {
+pub fn sample_heads(level: Level, float: &Float, words: &[u8], all: bool, heads: &mut Vec<u16>) {
     let word = usize::from(float.bits / 8);
     let n = words.len() / word;
-    let step = if all || n <= SMALL { 1 } else { 16 };
+    let step = if all || n <= SMALL { 1 } else { 32 };
     heads.clear();
+    heads.resize(n.div_ceil(step) + GROUP, 0);
+    let mut at = 0;
     for group in words.chunks(GROUP * word).step_by(step) {
-        match float.bits {
-            8 => heads.extend(group.iter().map(|b| u16::from(b.rotate_left(1)))),
-            _ => heads.extend(
-                group
-                    .chunks_exact(word)
-                    .map(|w| u16::from_le_bytes([w[word - 2], w[word - 1]]).rotate_left(1)),
-            ),
-        }
+        let len = group.len() / word;
+        split::heads(level, float.bits, group, &mut heads[at..at + len]);
+        at += len;
     }
+    heads.truncate(at);
 }
 
 /// The split with the least estimated cost for `n` words of which `heads` is a sample, with

@@ -46,7 +46,8 @@ fn symbol_policy(method: Method) -> Policy {
         Method::Fast | Method::Cascade => Policy::Coder(plane::CASCADE),
         Method::Huffman => Policy::Coder(plane::HUFFMAN),
         Method::Runs => Policy::Coder(plane::RUNS),
-        _ => Policy::Smallest,
+        Method::Max => Policy::Smallest,
+        _ => Policy::Quick,
     }
 }
 
@@ -87,7 +88,7 @@ pub fn encode(
     let n = words.len() / usize::from(float.bits / 8);
     let stats = split::stats(level, float.bits, 0, words);
     let mut heads = std::mem::take(&mut planes.heads);
-    sample_heads(float, words, method == Method::Max, &mut heads);
+    sample_heads(level, float, words, method == Method::Max, &mut heads);
     let range = k_range(method, float);
     let (fields, cost) =
         choose_split(float, &heads, n, stats.sign(), range.clone(), &mut planes.counts);

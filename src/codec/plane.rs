@@ -39,7 +39,9 @@ pub enum Policy {
     /// The smallest of constant, packed and rANS; packed without a full count where a sample
     /// promises less than a hundredth.
     Sampled,
-    /// The smallest of constant, packed and rANS.
+    /// The same, but always counted.
+    Quick,
+    /// The smallest of constant, packed and rANS, counted in full.
     Smallest,
     /// This coder, or packed where it would be larger.
     Coder(u8),
@@ -116,8 +118,13 @@ fn code(
         return None;
     }
     let mut counts = [0u32; 256];
-    histogram::count(level, values, &mut counts);
-    if counts[usize::from(first)] as usize == values.len() {
+    match policy {
+        // A quarter of the symbols, and whether the others occur: as good for a table.
+        Policy::Sampled | Policy::Quick => histogram::sample(level, values, &mut counts),
+        _ => histogram::count(level, values, &mut counts),
+    }
+    let counted: u64 = counts.iter().map(|&c| u64::from(c)).sum();
+    if u64::from(counts[usize::from(first)]) == counted {
         out.push(first);
         return Some(CONSTANT);
     }
@@ -149,7 +156,8 @@ fn code(
     }
     let table = frequency::normalise(&counts)?;
     let lanes = lanes_for(values.len());
-    let stream_len = frequency::cost(&counts, &table).div_ceil(8 * 256) as usize;
+    let sampled = u128::from(frequency::cost(&counts, &table)) * values.len() as u128;
+    let stream_len = (sampled / u128::from(counted) / (8 * 256)) as usize;
     out.push(lanes.log2());
     frequency::write(&table, out);
     if out.len() - start + stream_len + 2 * lanes.count() >= limit {
@@ -200,16 +208,20 @@ pub fn cascade_room(scratch: &mut Vec<u8>, n: usize) -> &mut [u8] {
 /// Whether a sample of the values promises a gain of less than a hundredth.
 fn looks_flat(level: Level, values: &[u8], bits: u8) -> bool {
     const GROUP: usize = 64;
-    const STEP: usize = 16;
-    if values.len() < GROUP * STEP * 32 {
+    if values.len() < 8 * 64 * GROUP {
         return false;
     }
-    let mut counts = [0u32; 256];
-    let mut n = 0u64;
-    for group in values.chunks_exact(GROUP * STEP) {
-        histogram::count(level, &group[..GROUP], &mut counts);
-        n += GROUP as u64;
+    let mut sample = [0; 64 * GROUP];
+    let mut n = 0;
+    let groups = values.len() / GROUP;
+    for k in 0..64 {
+        let at = k * groups / 64 * GROUP;
+        sample[n..n + GROUP].copy_from_slice(&values[at..at + GROUP]);
+        n += GROUP;
     }
+    let mut counts = [0u32; 256];
+    histogram::count(level, &sample, &mut counts);
+    let n = n as u64;
     let present = counts.iter().filter(|&&c| c > 0).count() as u64;
     // Miller and Madow: a sample of n hides (present − 1) / (2 n ln 2) bits of entropy.
     let hidden = present.saturating_sub(1) * 185;

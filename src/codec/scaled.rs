@@ -155,8 +155,8 @@ fn base_for(fields: &Split, k: u32, heads: &[u16], shifts: &[u8], counts: &mut V
 
 /// Whether rows or columns differ so much in scale that contexts gain half a hundredth.
 fn scales_vary(hf: HeadFields, float: &Float, words: &[u8], row: usize, word: usize) -> bool {
-    const ROWS: usize = 32;
-    const COLUMNS: usize = 256;
+    const ROWS: usize = 16;
+    const COLUMNS: usize = 128;
     let n_rows = words.len() / word / row;
     let width = row.min(COLUMNS);
     let mut heads = Vec::with_capacity(ROWS * width);

@@ -168,9 +168,8 @@ impl Store {
         let named: HashSet<&str> = listing.steps.iter().flat_map(StepRecord::archives).collect();
         let mut strays = self.names()?;
         strays.retain(|name| {
-            let temporary = name.starts_with(".lmc-") && name.ends_with(".tmp");
             let archive = parse_archive_name(name).is_some() && listing.unreadable.is_empty();
-            temporary || archive && !named.contains(name.as_str())
+            is_temporary(name) || archive && !named.contains(name.as_str())
         });
         Ok(strays)
     }
@@ -178,6 +177,13 @@ impl Store {
     /// Removes strays, for whoever holds the lock.
     pub(super) fn remove_strays(&self) -> Result<Removed> {
         let mut removed = Removed::default();
+        // What a killed change of the policy left.
+        for entry in fs::read_dir(&self.root).map_err(|e| Error::io("read", &self.root, e))? {
+            let path = entry.map_err(|e| Error::io("read", &self.root, e))?.path();
+            if path.file_name().and_then(|n| n.to_str()).is_some_and(is_temporary) {
+                fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
+            }
+        }
         for name in self.strays()? {
             if let Ok(meta) = fs::metadata(self.step_path(&name)) {
                 removed.bytes += meta.len();
@@ -187,4 +193,9 @@ impl Store {
         }
         Ok(removed)
     }
+}
+
+/// Whether a file is being written, or was when its writer was killed.
+fn is_temporary(name: &str) -> bool {
+    name.starts_with(".lmc-") && name.ends_with(".tmp")
 }

@@ -67,6 +67,7 @@ impl Store {
     /// As for [`Store::open_step`], and what decoding reports.
     pub fn snapshot(&self, step: u64) -> Result<Snapshot> {
         let archive = self.open_step(step)?;
-        Snapshot::from_archive(&archive, &self.options).map_err(|e| e.at(format_args!("step {step}")))
+        Snapshot::from_archive(&archive, &self.options)
+            .map_err(|e| e.at(format_args!("step {step}")))
     }
 }

@@ -104,3 +104,23 @@ fn other_files_and_newer_archives_are_called_what_they_are() {
     at.write("s.lmc", &newer);
     assert!(at.fails(1, &["verify", "s.lmc"]).contains("version 77"));
 }
+
+#[test]
+fn inspect_lists_what_it_can_of_an_archive_with_a_damaged_header() {
+    let at = Place::new();
+    at.write("m", &data::model());
+    at.ok(&["compress", "m"]);
+    let mut bytes = at.read("m.lmc");
+    let end = {
+        let archive = lmc_gpu::Archive::from_bytes(&bytes, Default::default()).unwrap();
+        let header = archive.chunks.iter().find(|c| c.meta.offset() == 0).unwrap();
+        (header.offset + header.stored_len) as usize
+    };
+    bytes[end - 2] ^= 1;
+    at.write("m.lmc", &bytes);
+    let out = at.run(&["inspect", "m.lmc", "--json"]);
+    assert!(out.status.success());
+    let told: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(told["files"][0]["path"], "m");
+    assert!(told["notes"][0].as_str().unwrap().contains("not known"), "{told}");
+}

@@ -8,7 +8,7 @@ use super::{
     Offer, Predictor,
     classes::{self, Classes},
     cluster::{Clusters, Joint},
-    residual, word_len,
+    word_len, words,
 };
 use crate::{
     codec::{
@@ -84,7 +84,7 @@ pub fn best<'o>(
         } else {
             deltas.resize(sample.len(), 0);
             delta::diff(level, word, sample, words_of, deltas);
-            residual::symbols_of(word, deltas, symbols);
+            words::symbols(level, word, deltas, symbols);
             symbols.iter().map(|&s| u64::from(classes.bits(classes::class_of(s)))).sum()
         };
         joint.count(contexts, symbols);
@@ -139,7 +139,7 @@ fn alone(
     let float = Float { bits, exponent, row: None };
     let n = words.len() / usize::from(bits / 8);
     let mut heads = std::mem::take(&mut planes.heads);
-    sample_heads(&float, words, false, &mut heads);
+    sample_heads(crate::simd::Level::SCALAR, &float, words, false, &mut heads);
     let negative = heads.iter().fold(0, |n, h| n + usize::from(h & 1));
     let sign = (negative == 0 || negative == heads.len()).then_some(negative != 0);
     let most = if method == Method::Fast { 0 } else { 2 };

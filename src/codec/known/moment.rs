@@ -50,7 +50,7 @@ pub fn encode(
     let n = words.len() / 4;
     let stats = split::stats(level, 32, 0, words);
     let mut heads = std::mem::take(&mut planes.heads);
-    sample_heads(&FLOAT, words, false, &mut heads);
+    sample_heads(level, &FLOAT, words, false, &mut heads);
     let k = MANTISSA..=MANTISSA;
     let (fields, _) = choose_split(&FLOAT, &heads, n, stats.sign(), k, &mut planes.counts);
     planes.heads = heads;

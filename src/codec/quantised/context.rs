@@ -1,0 +1,202 @@
+//! What scales and minima tell about the elements of a sub-group.
+//!
+//! Rounding to a grid hides the size of the numbers but for two things: where on the grid zero lies
+//! (numbers are dense there), and how wide the grid is beside those of its neighbours (a wide one
+//! was stretched by a single large number, and the others are close to zero). Both are known before
+//! the elements. Zero in the upper half of the grid is the mirror image of zero in the lower half,
+//! so there elements are turned round and share the contexts of the lower half.
+
+use super::layout::{Layout, Scale, Zero};
+use crate::simd::Level;
+
+/// Bit of a sub-group's context that says its elements are turned round.
+pub const TURNED: u8 = 0x80;
+
+/// Sub-groups whose mean width one is compared with.
+const RUN: usize = 16;
+
+/// Contexts of a layout.
+pub fn count(layout: &Layout) -> usize {
+    if layout.zero == Zero::Fixed { 8 } else { 15 }
+}
+
+/// Known fields of all groups.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    pub d: &'a [u16],
+    /// m or dmin; empty where there is none.
+    pub m: &'a [u16],
+    /// One a sub-group; empty where there are none.
+    pub scales: &'a [u8],
+    pub mins: &'a [u8],
+}
+
+/// The context of each sub-group.
+pub fn contexts(layout: &Layout, known: Known<'_>, widths: &mut Vec<u16>, out: &mut Vec<u8>) {
+    let subs = layout.subs();
+    log_widths(layout, known, widths);
+    out.clear();
+    if layout.zero == Zero::Fixed {
+        out.resize(widths.len(), 0);
+    } else {
+        let m = known.m.iter().chain(std::iter::repeat(&0));
+        for (g, (&d, &m)) in known.d.iter().zip(m).enumerate() {
+            let ratio = if (d ^ m) >> 15 == u16::from(layout.zero == Zero::Minus) {
+                ratio(m & 0x7fff, d & 0x7fff)
+            } else {
+                0
+            };
+            let pairs = (g * subs..(g + 1) * subs).map(|i| match known.mins.get(i) {
+                Some(&min) => {
+                    (u32::from(min), u32::from(known.scales.get(i).copied().unwrap_or(0)))
+                }
+                None => (1, 1),
+            });
+            let most = u32::from(layout.elements.most());
+            out.extend(pairs.map(|(min, scale)| zero_class(ratio, min, scale, most)));
+        }
+    }
+    let (offset, shift, most, factor) =
+        if layout.zero == Zero::Fixed { (512, 7, 7, 1) } else { (384, 8, 2, 3) };
+    for (widths, out) in widths.chunks(RUN).zip(out.chunks_mut(RUN)) {
+        let sum: u32 = widths.iter().map(|&w| u32::from(w)).sum();
+        let mean = (sum / widths.len() as u32) as i32;
+        for (width, out) in widths.iter().zip(out) {
+            let class = ((i32::from(*width) - mean + offset) >> shift).clamp(0, most) as u8;
+            *out = (*out & TURNED) | ((*out & !TURNED) * factor + class);
+        }
+    }
+}
+
+/// Pseudo-logarithm of the distance of two elements, 1024 to an octave.
+fn log_widths(layout: &Layout, known: Known<'_>, out: &mut Vec<u16>) {
+    out.clear();
+    if known.scales.is_empty() {
+        out.extend(known.d.iter().map(|d| d & 0x7fff));
+        return;
+    }
+    let logs: [u16; 256] = std::array::from_fn(|s| log(magnitude(layout.scale, s as u8)));
+    for (d, scales) in known.d.iter().zip(known.scales.chunks_exact(layout.subs())) {
+        out.extend(scales.iter().map(|&s| (d & 0x7fff) + logs[usize::from(s)]));
+    }
+}
+
+fn magnitude(scale: Scale, stored: u8) -> u32 {
+    match scale {
+        Scale::Plain => u32::from(stored),
+        Scale::Offset32 => u32::from(stored.abs_diff(32)),
+        Scale::Signed => u32::from((stored as i8).unsigned_abs()),
+    }
+}
+
+/// 1024 times the logarithm of `s`, linear between powers of two; 0 for 0.
+fn log(s: u32) -> u16 {
+    let s = s.max(1);
+    let e = s.ilog2();
+    (1024 * e + (s << 10 >> e) - 1024) as u16
+}
+
+/// 2^16 · m / d of two magnitudes, at most 2^26 − 1; 0 where d is zero.
+fn ratio(m: u16, d: u16) -> u32 {
+    let parts = |h: u16| match (u32::from(h & 1023), u32::from(h >> 10)) {
+        (fraction, 0) => (fraction, 1),
+        (fraction, exponent) => (fraction | 1024, exponent),
+    };
+    let ((m, m_exponent), (d, d_exponent)) = (parts(m), parts(d));
+    if d == 0 {
+        return 0;
+    }
+    let quotient = u64::from((m << 16) / d);
+    let scaled = match m_exponent.checked_sub(d_exponent) {
+        Some(up) => quotient << up,
+        None => quotient >> (d_exponent - m_exponent),
+    };
+    scaled.min((1 << 26) - 1) as u32
+}
+
+/// Class of the place of zero, `ratio` · `min` / `scale`, between elements 0 and `most`: 0 in the
+/// middle, 4 at the ends and beyond.
+fn zero_class(ratio: u32, min: u32, scale: u32, most: u32) -> u8 {
+    if scale == 0 {
+        return 4;
+    }
+    // Most scales are 1, and division is slow.
+    let zero = if scale == 1 { ratio * min } else { ratio * min / scale };
+    let zero = (zero >> 8).min(most << 8);
+    let distance = (2 * zero).abs_diff(most << 8);
+    let turned = if 2 * zero > most << 8 { TURNED } else { 0 };
+    turned | ((distance * (2560 / most)) >> 16).min(4) as u8
+}
+
+/// Turns the elements of sub-groups round whose context says so, or back: `most` becomes 0.
+pub fn turn(level: Level, layout: &Layout, subs: &[u8], elements: &mut [u8]) {
+    if layout.zero == Zero::Fixed {
+        return;
+    }
+    let args = (subs, layout.elements.most(), elements);
+    match layout.sub_len() {
+        16 => level.run(turn_subs::<16>, args),
+        _ => level.run(turn_subs::<32>, args),
+    }
+}
+
+#[inline(always)]
+fn turn_subs<const LEN: usize>((subs, most, elements): (&[u8], u8, &mut [u8])) {
+    for (sub, elements) in subs.iter().zip(elements.as_chunks_mut::<LEN>().0) {
+        let mask = if sub & TURNED != 0 { most } else { 0 };
+        elements.iter_mut().for_each(|e| *e ^= mask);
+    }
+}
+
+/// Gives each element the context of its sub-group.
+pub fn spread(level: Level, layout: &Layout, subs: &[u8], contexts: &mut [u8]) {
+    match layout.sub_len() {
+        16 => level.run(spread_subs::<16>, (subs, contexts)),
+        32 => level.run(spread_subs::<32>, (subs, contexts)),
+        _ => level.run(spread_subs::<256>, (subs, contexts)),
+    }
+}
+
+#[inline(always)]
+fn spread_subs<const LEN: usize>((subs, contexts): (&[u8], &mut [u8])) {
+    for (sub, contexts) in subs.iter().zip(contexts.as_chunks_mut::<LEN>().0) {
+        contexts.fill(sub & !TURNED);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_of_halves_are_rounded_down() {
+        let half = |e: u16, f: u16| e << 10 | f;
+        assert_eq!(ratio(half(15, 0), half(15, 0)), 1 << 16);
+        assert_eq!(ratio(half(18, 512), half(15, 0)), 12 << 16);
+        assert_eq!(ratio(half(15, 0), half(16, 512)), (1 << 16) / 3);
+        assert_eq!(ratio(half(0, 5), half(0, 10)), 1 << 15);
+        assert_eq!(ratio(half(0, 1), half(1, 0)), 64);
+        assert_eq!(ratio(half(31, 1023), half(0, 1)), (1 << 26) - 1);
+        assert_eq!(ratio(half(31, 1023), 0), 0);
+    }
+
+    #[test]
+    fn zero_in_the_middle_is_class_0() {
+        let at = |zero: f64| zero_class((zero * 65536.0) as u32, 1, 1, 15);
+        assert_eq!(at(7.5), 0);
+        assert_eq!(at(7.9), TURNED);
+        assert_eq!(at(8.3), TURNED | 1);
+        assert_eq!(at(6.7), 1);
+        assert_eq!(at(0.0), 4);
+        assert_eq!(at(15.0), TURNED | 4);
+        assert_eq!(at(1000.0), TURNED | 4);
+        assert_eq!(zero_class(1 << 16, 15, 10, 3), 0);
+        assert_eq!(zero_class(u32::MAX >> 6, 63, 1, 31), TURNED | 4);
+    }
+
+    #[test]
+    fn logarithms_grow_with_the_scale() {
+        assert_eq!((log(0), log(1), log(2), log(3), log(128)), (0, 0, 1024, 1536, 7168));
+        assert!((1..255).all(|s| log(s) <= log(s + 1)));
+    }
+}
