@@ -6,7 +6,11 @@
 //! the machine disturbs the figures less.
 
 use lmc_gpu::{
-    Options, bench::synthetic, codec::Method, compress_into, decompress_into, dtype::Dtype,
+    Options,
+    bench::synthetic::{self, Family, Spec},
+    codec::Method,
+    compress_into, decompress_into,
+    dtype::Dtype,
 };
 use std::time::{Duration, Instant};
 
@@ -35,7 +39,17 @@ fn main() {
     let methods = if args.len() > 2 { args.remove(2) } else { "fast,auto,max".into() };
     let (data, dtype) = match &args[..] {
         [file, dtype] => (std::fs::read(file).expect("the file can be read"), dtype.as_str()),
-        _ => (synthetic::gaussian(Dtype::BF16, 32 << 20, 0.02, 1), "bf16"),
+        _ => {
+            let n = 32 << 20;
+            let spec = Spec {
+                dtype: Dtype::BF16,
+                family: Family::Gaussian,
+                scale: 0.02,
+                correlation: 0.0,
+                n,
+            };
+            (synthetic::generate(&spec, 1), "bf16")
+        }
     };
     let dtype = Dtype::parse(dtype).expect("a dtype like bf16");
     let mut back = vec![1u8; data.len()];

@@ -130,7 +130,16 @@ pub fn encode(
             let float = float::Float { bits, exponent, row: spec.rows(words.len() / word) };
             float::encode(level, method, &float, words, planes, out)
         }
-        (_, Fields::Integer { .. }) => integer::encode(level, method, word, words, planes, out)?,
+        (_, Fields::Integer { .. }) => {
+            let form = integer::encode(level, method, word, words, planes, out)?;
+            if form == form::ZSTD && spec.big_endian && word > 1 {
+                // zstd codes bytes in the order of the file.
+                out.truncate(start);
+                bytes::encode(method, bytes, out)?
+            } else {
+                form
+            }
+        }
     };
     scratch.swapped = swapped;
     if form == form::STORED || out.len() - start >= bytes.len() {

@@ -108,12 +108,17 @@ fn print_the_ratios_of_the_series() {
     }
 }
 
-/// Best time of a few runs.
+/// Least processor time of a few runs: other programs' share of it does not count.
 fn best(mut f: impl FnMut()) -> f64 {
+    let clock = std::time::Instant::now();
+    let now = || match fs::read_to_string("/proc/thread-self/schedstat") {
+        Ok(text) => text.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9,
+        Err(_) => clock.elapsed().as_secs_f64(),
+    };
     let one = |_| {
-        let started = std::time::Instant::now();
+        let started = now();
         f();
-        started.elapsed().as_secs_f64()
+        now() - started
     };
     (0..5).map(one).fold(f64::MAX, f64::min)
 }
@@ -146,7 +151,7 @@ fn print_the_speed_of_deltas() {
         x ^= x << 17;
         x
     };
-    let n = 64 << 20;
+    let n = 16 << 20;
     let base: Vec<u8> = (0..n)
         .flat_map(|_| {
             let r = next();

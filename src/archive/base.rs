@@ -8,8 +8,8 @@
 use super::{
     Archive, Input, Options,
     checkpoint::is_archive,
+    decode::Buffers,
     file::{Shared, SharedFile},
-    open::Buffers,
     relate::{self, Item},
 };
 use crate::{

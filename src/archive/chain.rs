@@ -14,7 +14,7 @@
 //! group needs more than a multiple of its own size (chunks that are cut very differently), or
 //! something is damaged, nothing is prepared and reading on demand finds out the rest.
 
-use super::{Archive, Base, base::Attached, open::Buffers};
+use super::{Archive, Base, base::Attached, decode::Buffers};
 use crate::{
     Result,
     container::{Origin, Piece},

@@ -1,9 +1,9 @@
 //! Input → archive.
 
 use super::{
+    decode::{Buffers, spec_of},
     digest::{Digests, file_ends, leaves},
     input::Input,
-    open::{Buffers, spec_of},
     options::Options,
     output::AtomicFile,
     plan::{ChunkPlan, plan},

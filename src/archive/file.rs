@@ -1,9 +1,6 @@
 //! One file of an archive, readable anywhere: only the chunks that are needed are decoded.
 
-use super::{
-    Archive,
-    open::{Buffers, Place},
-};
+use super::{Archive, decode::Buffers, open::Place};
 use crate::{Error, Result, simd::Level, source::Source};
 use std::{
     io,

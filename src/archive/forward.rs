@@ -16,10 +16,10 @@ mod deliver;
 use super::{
     base::Attached,
     damage::Damage,
+    decode::spec_of,
     digest::{Digests, file_ends, leaves},
     in_order::InOrder,
     known::{Kept, resolve},
-    open::spec_of,
     options::Options,
     receive::{Receiver, Record},
     restore::{Restored, is_content},

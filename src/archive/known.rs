@@ -1,9 +1,6 @@
 //! What chunks of a forward stream refer to: the base, and earlier chunks of their group.
 
-use super::{
-    base::Attached,
-    open::{Buffers, MAX_GROUP},
-};
+use super::{base::Attached, decode::Buffers, open::MAX_GROUP};
 use crate::{
     Error, Result,
     container::{ChunkMeta, Origin, Piece, hash64},

@@ -1,14 +1,12 @@
 //! Opens an archive for random access.
 
-use super::{base::Attached, chain::Below, digest::file_ends, file::ArchivedFile};
+use super::{base::Attached, digest::file_ends, file::ArchivedFile};
 use crate::{
     Error, Result,
-    codec::{self, Scratch},
     container::{
         BaseRecord, ChunkMeta, EntryKind, HEADER_LEN, Header, Index, Limits, Manifest, Origin,
-        Piece, RECORD_HEADER_LEN, RecordHeader, RecordType, TRAILER_LEN, Trailer, hash64,
+        Piece, RECORD_HEADER_LEN, RecordHeader, RecordType, TRAILER_LEN, Trailer,
     },
-    simd::Level,
     source::{FileSource, Source},
 };
 use std::{
@@ -255,7 +253,7 @@ impl<'a> Archive<'a> {
     }
 
     /// The place that holds all of a piece.
-    fn place_of(&self, piece: Piece) -> Option<Place> {
+    pub(super) fn place_of(&self, piece: Piece) -> Option<Place> {
         let i = self.places.partition_point(|p| p.piece.offset <= piece.offset).checked_sub(1)?;
         let place = self.places[i];
         let end = place.piece.offset + place.piece.len;
@@ -293,162 +291,6 @@ impl<'a> Archive<'a> {
     pub fn file(&self, entry: usize) -> ArchivedFile<'_, 'a> {
         ArchivedFile::new(self, entry)
     }
-
-    /// Decodes chunk `i` into `out`, which has its length, and checks it.
-    pub(super) fn decode_chunk(
-        &self,
-        i: usize,
-        level: Level,
-        buffers: &mut Buffers,
-        out: &mut [u8],
-    ) -> Result<()> {
-        let chunk = &self.chunks[i];
-        let coded = chunk.meta.copy_of.and_then(|source| self.chunk_at(source)).unwrap_or(i);
-        let stored = &self.chunks[coded];
-        let mut known = std::mem::take(&mut buffers.known);
-        let found = self.read_references(coded, level, buffers, &mut known);
-        buffers.known = known;
-        found?;
-        if coded != i {
-            self.check_record(chunk, buffers)?;
-        }
-        let header_len = self.check_record(stored, buffers)?;
-        let record = match self.source.as_slice() {
-            Some(all) => &all[stored.offset as usize..][..stored.stored_len as usize],
-            None => &buffers.record[..stored.stored_len as usize],
-        };
-        let spec = spec_of(&stored.meta);
-        let payload = &record[header_len..];
-        let known: Vec<&[u8]> =
-            buffers.known.iter().take(stored.meta.references.len()).map(|k| &k[..]).collect();
-        let form = stored.meta.form;
-        let scratch = &mut buffers.scratch;
-        let decoded = codec::decode_known(level, &spec, form, payload, &known, scratch, out);
-        let decoded = decoded.and_then(|()| match hash64(out) == chunk.meta.digest {
-            true => Ok(()),
-            false => Err(Error::Corrupt("the checksum does not match".into())),
-        });
-        if let Err(e) = decoded {
-            return Err(self.base_at_fault(coded, buffers).unwrap_or(e));
-        }
-        buffers.keep(self, i, out);
-        Ok(())
-    }
-
-    /// Fills `known` with what the references of a chunk name.
-    fn read_references(
-        &self,
-        chunk: usize,
-        level: Level,
-        buffers: &mut Buffers,
-        known: &mut Vec<Vec<u8>>,
-    ) -> Result<()> {
-        let references = &self.chunks[chunk].meta.references;
-        known.resize_with(references.len().max(known.len()), Vec::new);
-        for (r, bytes) in references.iter().zip(known) {
-            bytes.resize(r.len() as usize, 0);
-            if r.origin != Origin::Sibling {
-                self.read_base(&r.pieces, buffers, bytes)?;
-                continue;
-            }
-            let mut rest = &mut bytes[..];
-            for piece in &r.pieces {
-                let leads_nowhere = || Error::Corrupt("a reference leads nowhere".into());
-                let place = self.place_of(*piece).ok_or_else(leads_nowhere)?;
-                let at = (place.at + (piece.offset - place.piece.offset)) as usize;
-                let (head, tail) = rest.split_at_mut(piece.len as usize);
-                let sibling = self.sibling(place.chunk as usize, level, buffers)?;
-                head.copy_from_slice(&sibling[at..][..head.len()]);
-                rest = tail;
-            }
-        }
-        Ok(())
-    }
-
-    /// The bytes of a chunk that others of its group refer to. References lead to earlier chunks
-    /// of a group only, so this ends.
-    fn sibling<'k>(
-        &self,
-        chunk: usize,
-        level: Level,
-        buffers: &'k mut Buffers,
-    ) -> Result<&'k [u8]> {
-        if !buffers.kept.iter().any(|(c, _)| *c == chunk) {
-            let mut bytes = vec![0; self.chunks[chunk].meta.len() as usize];
-            self.decode_chunk(chunk, level, buffers, &mut bytes)?;
-        }
-        let kept = buffers.kept.iter().find(|(c, _)| *c == chunk);
-        let lost = || Error::Corrupt("a reference leads nowhere".into());
-        kept.map(|(_, bytes)| &bytes[..]).ok_or_else(lost)
-    }
-
-    /// Reads a record (unless the archive is in memory) and compares its header and metadata
-    /// with the index. Returns where its payload starts.
-    fn check_record(&self, chunk: &ChunkInfo, buffers: &mut Buffers) -> Result<usize> {
-        buffers.meta.clear();
-        chunk.meta.write(&mut buffers.meta);
-        let kind = if chunk.meta.copy_of.is_some() { RecordType::Copy } else { RecordType::Chunk };
-        let header = RecordHeader::to_bytes(kind, &buffers.meta, chunk.payload_len);
-        let record: &[u8] = match self.source.as_slice() {
-            Some(all) => &all[chunk.offset as usize..][..chunk.stored_len as usize],
-            None => {
-                let len = chunk.stored_len as usize;
-                if buffers.record.len() < len {
-                    buffers.record.resize(len, 0);
-                }
-                self.source.read_at(chunk.offset, &mut buffers.record[..len])?;
-                &buffers.record[..len]
-            }
-        };
-        let n = header.len();
-        if record[..n] != header || record[n..n + buffers.meta.len()] != buffers.meta[..] {
-            return Err(Error::Corrupt("the record header is damaged".into()));
-        }
-        Ok(n + buffers.meta.len())
-    }
-}
-
-/// Memory that decoding reuses from chunk to chunk.
-#[derive(Default)]
-pub(super) struct Buffers {
-    record: Vec<u8>,
-    meta: Vec<u8>,
-    scratch: Scratch,
-    /// What the references of the last chunk named.
-    pub known: Vec<Vec<u8>>,
-    /// Chunks of one group, which others of it may refer to.
-    kept: Vec<(usize, Vec<u8>)>,
-    spare: Vec<Vec<u8>>,
-    /// What was prepared of the base.
-    pub below: Below,
-}
-
-impl Buffers {
-    /// Forgets what was kept of a group, before another archive is read.
-    pub fn forget_group(&mut self) {
-        self.spare.extend(self.kept.drain(..).map(|(_, b)| b));
-    }
-
-    /// Keeps a decoded chunk for the others of its group.
-    fn keep(&mut self, archive: &Archive<'_>, chunk: usize, bytes: &[u8]) {
-        let group = archive.group_of(chunk);
-        if self.kept.first().is_some_and(|(c, _)| archive.group_of(*c) != group) {
-            self.spare.extend(self.kept.drain(..).map(|(_, b)| b));
-        }
-        let alone = !archive.chunks.get(group + 1).is_some_and(|c| c.meta.continues_group);
-        if alone || self.kept.iter().any(|(c, _)| *c == chunk) {
-            return;
-        }
-        let mut kept = self.spare.pop().unwrap_or_default();
-        kept.clear();
-        kept.extend_from_slice(bytes);
-        self.kept.push((chunk, kept));
-    }
-}
-
-/// The parts of a chunk's metadata that its payload depends on.
-pub(super) fn spec_of(meta: &ChunkMeta) -> codec::ChunkSpec {
-    codec::ChunkSpec { dtype: meta.dtype, big_endian: meta.big_endian, row_words: meta.row_words }
 }
 
 fn first_len(meta: &[u8], payload: &[u8]) -> u64 {

@@ -10,6 +10,7 @@ use super::{
     Options, hints,
     input::Input,
     relate::{self, Item, Link},
+    same::{equal, probe},
     siblings::Siblings,
 };
 use crate::{
@@ -20,7 +21,10 @@ use crate::{
     format::Span,
     predict::cast::Narrow,
 };
-use std::{collections::HashMap, ops::Range};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+};
 
 /// Words in a chunk, unless a method asks otherwise.
 pub const CHUNK_WORDS: u64 = 256 << 10;
@@ -28,6 +32,10 @@ pub const CHUNK_WORDS: u64 = 256 << 10;
 const OPAQUE_CHUNK: u64 = 1 << 20;
 /// Spans of fewer words share chunks.
 const SMALL_WORDS: u64 = 16 << 10;
+/// Elements in a chunk of quantised groups, and below which spans share chunks: a group is a word,
+/// and has many.
+const QUANTISED_ELEMENTS: u64 = 2 << 20;
+const SMALL_QUANTISED: u64 = 128 << 10;
 /// Words that may share a scale where rows are not known.
 const UNKNOWN_ROW: u64 = 256;
 /// The same in chunks of many small spans.
@@ -128,6 +136,7 @@ pub fn plan(input: &Input<'_>, options: &Options) -> Result<Plan> {
     planner.find_copies(input)?;
     let mut siblings = Siblings::default();
     if method.uses_siblings() {
+        planner.store_in_families(&items);
         planner.find_siblings(&items, &mut siblings);
         siblings.prepare(input, base.map(|b| &**b), options.level, &found, &planner.large)?;
     }
@@ -149,7 +158,15 @@ pub(super) fn plan_window(spans: &[Span], method: Method) -> Vec<ChunkPlan> {
 
 /// Whether a span shares its chunk with others.
 pub(super) fn is_small(span: &Span) -> bool {
-    span.len / (span.dtype.word_len() as u64) < SMALL_WORDS
+    span.len / (span.dtype.word_len() as u64) < small_words(span.dtype)
+}
+
+/// Spans of this type with fewer words share chunks.
+fn small_words(dtype: Dtype) -> u64 {
+    match dtype.group_elements() {
+        1 => SMALL_WORDS,
+        elements => SMALL_QUANTISED / elements,
+    }
 }
 
 /// Words in a chunk of this type.
@@ -157,6 +174,7 @@ pub(super) fn chunk_words(method: Method, dtype: Dtype) -> u64 {
     match method.chunk_len() {
         Some(len) => (len / dtype.word_len() as u64).max(1),
         None if dtype == Dtype::BYTES => OPAQUE_CHUNK,
+        None if dtype.group_elements() > 1 => QUANTISED_ELEMENTS / dtype.group_elements(),
         None => method.chunk_words(dtype.word_len()).unwrap_or(CHUNK_WORDS),
     }
 }
@@ -197,8 +215,8 @@ impl Planner {
 
     fn add_small(&mut self, span: &Span, base: Option<u64>) {
         let key = (span.dtype, span.big_endian, base.is_some());
-        let limit =
-            chunk_words(self.method, span.dtype).max(SMALL_WORDS) * span.dtype.word_len() as u64;
+        let limit = chunk_words(self.method, span.dtype).max(small_words(span.dtype))
+            * span.dtype.word_len() as u64;
         let row_words = if span.dtype.is_float() { SHARED_ROW } else { 0 };
         let empty = || ChunkPlan::new(Vec::new(), &Span { row_words, ..span.clone() });
         let open = self.open.entry(key).or_insert_with(empty);
@@ -214,6 +232,30 @@ impl Planner {
                     let base = open.know(BASE, vec![piece]);
                     open.offer(Predictor::Base, &[base]);
                 }
+            }
+        }
+    }
+
+    /// Of spans with the same bytes, stores the one that has the most siblings: they tell most
+    /// about it, and it about them.
+    fn store_in_families(&mut self, items: &[Item]) {
+        let all = self.large.iter().enumerate().map(|(i, l)| (i, &items[l.item]));
+        let mut siblings = vec![0; self.large.len()];
+        for family in relate::families(all) {
+            let members: Vec<usize> = family.iter().flatten().copied().collect();
+            members.iter().for_each(|&i| siblings[i] = members.len());
+        }
+        let mut same: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (i, l) in self.large.iter().enumerate() {
+            if let Some(j) = l.copy_of {
+                same.entry(j).or_insert_with(|| vec![j]).push(i);
+            }
+        }
+        for members in same.into_values() {
+            let most = members.iter().map(|&i| siblings[i]).max();
+            let stored = members.iter().copied().find(|&i| Some(siblings[i]) == most);
+            for i in members {
+                self.large[i].copy_of = stored.filter(|&j| j != i);
             }
         }
     }
@@ -276,9 +318,18 @@ impl Planner {
         let open = std::mem::take(&mut self.open);
         let gathered = self.chunks.into_iter().chain(open.into_values());
         groups.extend(gathered.filter(|c| !c.pieces.is_empty()).map(|c| vec![c]));
-        // Copies stand at their own place, after the group of what they repeat.
-        let first = |c: &ChunkPlan| c.pieces.first().map(|p| p.offset);
-        groups.sort_by_key(|group| group.iter().filter_map(first).min());
+        // Copies stand at their own place, but after the group of what they repeat.
+        let offset = |c: &ChunkPlan| c.pieces.first().map_or(0, |p| p.offset);
+        let start = |group: &Vec<ChunkPlan>| group.iter().map(offset).min().unwrap_or(0);
+        let mut starts: HashMap<u64, u64> = HashMap::new();
+        for group in &groups {
+            starts.extend(group.iter().map(|c| (offset(c), start(group))));
+        }
+        groups.sort_by_cached_key(|group| {
+            let source = group.first().and_then(|c| c.copy_of);
+            let after = source.and_then(|s| starts.get(&s)).copied();
+            (start(group).max(after.unwrap_or(0)), after.is_some(), start(group))
+        });
         groups.into_iter().flatten().collect()
     }
 
@@ -334,33 +385,4 @@ pub(super) fn add_base(chunk: &mut ChunkPlan, large: &Large) -> Option<u8> {
     };
     chunk.offer(predictor, &[base]);
     Some(base)
-}
-
-const PROBE: u64 = 2048;
-
-fn probe(input: &Input<'_>, span: &Span) -> Result<u64> {
-    let len = PROBE.min(span.len);
-    let at = |offset| Piece { offset, len };
-    let middle = span.offset + (span.len - len) / 2;
-    let pieces = [at(span.offset), at(middle), at(span.offset + span.len - len)];
-    let mut bytes = vec![0; 3 * len as usize];
-    input.read(&pieces, &mut bytes)?;
-    Ok(crate::container::hash64(&bytes))
-}
-
-fn equal(input: &Input<'_>, a: &Span, b: &Span) -> Result<bool> {
-    const STEP: u64 = 1 << 20;
-    let (mut x, mut y) = (vec![0; STEP as usize], vec![0; STEP as usize]);
-    let mut at = 0;
-    while at < a.len {
-        let len = STEP.min(a.len - at);
-        let (x, y) = (&mut x[..len as usize], &mut y[..len as usize]);
-        input.read(&[Piece { offset: a.offset + at, len }], x)?;
-        input.read(&[Piece { offset: b.offset + at, len }], y)?;
-        if x != y {
-            return Ok(false);
-        }
-        at += len;
-    }
-    Ok(true)
 }

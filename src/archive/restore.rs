@@ -3,9 +3,9 @@
 use super::{
     Archive,
     damage::Damage,
+    decode::Buffers,
     digest::{Digests, leaves},
     in_order::InOrder,
-    open::Buffers,
     options::Options,
     target::Target,
 };

@@ -1,7 +1,7 @@
 //! Chunks that went to a pipe, kept in an anonymous temporary file for the copies of them that may
 //! follow: their payloads, which are smaller than their bytes.
 
-use super::{open::spec_of, target::write_at};
+use super::{decode::spec_of, target::write_at};
 use crate::{
     Error, Result,
     codec::{self, Scratch},

@@ -14,6 +14,7 @@
 //! predictor pays is estimated from a sample at fixed places; a chunk that comes out no smaller
 //! than it is alone is coded alone.
 
+mod bits;
 mod classes;
 mod cluster;
 mod estimate;
@@ -21,6 +22,7 @@ mod moment;
 mod predictor;
 mod residual;
 mod sparse;
+mod words;
 
 pub use predictor::Predictor;
 

@@ -89,20 +89,32 @@ pub fn second(level: Level, s: &Second, known: SecondInputs, out: &mut [u8], con
     let n = out.len() / 4;
     assert!(out.len() == 4 * n && v0.len() == 4 * n && m0.len() == 4 * n && m1.len() == 4 * n);
     assert!(contexts.len() == n);
-    let s = *s;
-    float_state::with_default(|| {
-        level.run(
-            |()| match s.order {
-                0 => second_each(s, known, out, contexts, |g, kept| {
-                    (f64::from(s.gain * g) * f64::from(g) + f64::from(kept)) as f32
-                }),
-                1 => second_each(s, known, out, contexts, |g, kept| (s.gain * g) * g + kept),
-                _ => second_each(s, known, out, contexts, |g, kept| {
-                    (f64::from(g * g) * f64::from(s.gain) + f64::from(kept)) as f32
-                }),
-            },
-            (),
-        );
+    let args = (*s, known, out, contexts);
+    float_state::with_default(|| match s.order {
+        0 => level.run(second_0, args),
+        1 => level.run(second_1, args),
+        _ => level.run(second_2, args),
+    });
+}
+
+type SecondArgs<'a> = (Second, SecondInputs<'a>, &'a mut [u8], &'a mut [u8]);
+
+#[inline(always)]
+fn second_0((s, known, out, contexts): SecondArgs<'_>) {
+    second_each(s, known, out, contexts, |g, kept| {
+        (f64::from(s.gain * g) * f64::from(g) + f64::from(kept)) as f32
+    });
+}
+
+#[inline(always)]
+fn second_1((s, known, out, contexts): SecondArgs<'_>) {
+    second_each(s, known, out, contexts, |g, kept| (s.gain * g) * g + kept);
+}
+
+#[inline(always)]
+fn second_2((s, known, out, contexts): SecondArgs<'_>) {
+    second_each(s, known, out, contexts, |g, kept| {
+        (f64::from(g * g) * f64::from(s.gain) + f64::from(kept)) as f32
     });
 }
 
@@ -155,18 +167,30 @@ pub fn weights(
     let n = out.len() / 4;
     assert!(out.len() == 4 * n && w0.len() == 4 * n && m1.len() == 4 * n && v1.len() == 4 * n);
     assert!(contexts.len() == n);
-    let s = *s;
-    float_state::with_default(|| {
-        level.run(
-            |()| match s.order {
-                0 => weights_each(s, known, out, contexts, |w, m, d| w + (s.step * m) / d),
-                1 => weights_each(s, known, out, contexts, |w, m, d| w + s.step * (m / d)),
-                _ => weights_each(s, known, out, contexts, |w, m, d| {
-                    (f64::from(w) + f64::from(s.step) * f64::from(m / d)) as f32
-                }),
-            },
-            (),
-        );
+    let args = (*s, known, out, contexts);
+    float_state::with_default(|| match s.order {
+        0 => level.run(weights_0, args),
+        1 => level.run(weights_1, args),
+        _ => level.run(weights_2, args),
+    });
+}
+
+type WeightArgs<'a> = (Weights, WeightInputs<'a>, &'a mut [u8], &'a mut [u8]);
+
+#[inline(always)]
+fn weights_0((s, known, out, contexts): WeightArgs<'_>) {
+    weights_each(s, known, out, contexts, |w, m, d| w + (s.step * m) / d);
+}
+
+#[inline(always)]
+fn weights_1((s, known, out, contexts): WeightArgs<'_>) {
+    weights_each(s, known, out, contexts, |w, m, d| w + s.step * (m / d));
+}
+
+#[inline(always)]
+fn weights_2((s, known, out, contexts): WeightArgs<'_>) {
+    weights_each(s, known, out, contexts, |w, m, d| {
+        (f64::from(w) + f64::from(s.step) * f64::from(m / d)) as f32
     });
 }
 

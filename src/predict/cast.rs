@@ -20,13 +20,20 @@ pub enum Narrow {
 /// Where `narrow` is not half as long as `wide`, or `wide` is not whole words.
 pub fn round(level: Level, to: Narrow, wide: &[u8], narrow: &mut [u8]) {
     check(narrow, wide);
-    level.run(
-        |()| match to {
-            Narrow::Bf16 => convert(wide, narrow, bf16_of_f32),
-            Narrow::F16 => convert(wide, narrow, f16_of_f32),
-        },
-        (),
-    );
+    match to {
+        Narrow::Bf16 => level.run(to_bf16, (wide, narrow)),
+        Narrow::F16 => level.run(to_f16, (wide, narrow)),
+    }
+}
+
+#[inline(always)]
+fn to_bf16((wide, narrow): (&[u8], &mut [u8])) {
+    convert(wide, narrow, bf16_of_f32);
+}
+
+#[inline(always)]
+fn to_f16((wide, narrow): (&[u8], &mut [u8])) {
+    convert(wide, narrow, f16_of_f32);
 }
 
 /// Widens words of a narrow type to 32-bit floats.
@@ -35,16 +42,22 @@ pub fn round(level: Level, to: Narrow, wide: &[u8], narrow: &mut [u8]) {
 /// As [`round`].
 pub fn widen(level: Level, from: Narrow, narrow: &[u8], wide: &mut [u8]) {
     check(narrow, wide);
-    level.run(
-        |()| {
-            let pairs = wide.as_chunks_mut().0.iter_mut().zip(narrow.as_chunks().0);
-            match from {
-                Narrow::Bf16 => pairs.for_each(|(w, n)| *w = f32_of_bf16(*n)),
-                Narrow::F16 => pairs.for_each(|(w, n)| *w = f32_of_f16(*n)),
-            }
-        },
-        (),
-    );
+    match from {
+        Narrow::Bf16 => level.run(from_bf16, (narrow, wide)),
+        Narrow::F16 => level.run(from_f16, (narrow, wide)),
+    }
+}
+
+#[inline(always)]
+fn from_bf16((narrow, wide): (&[u8], &mut [u8])) {
+    let pairs = wide.as_chunks_mut().0.iter_mut().zip(narrow.as_chunks().0);
+    pairs.for_each(|(w, n)| *w = f32_of_bf16(*n));
+}
+
+#[inline(always)]
+fn from_f16((narrow, wide): (&[u8], &mut [u8])) {
+    let pairs = wide.as_chunks_mut().0.iter_mut().zip(narrow.as_chunks().0);
+    pairs.for_each(|(w, n)| *w = f32_of_f16(*n));
 }
 
 fn check(narrow: &[u8], wide: &[u8]) {

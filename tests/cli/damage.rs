@@ -111,10 +111,11 @@ fn inspect_lists_what_it_can_of_an_archive_with_a_damaged_header() {
     at.write("m", &data::model());
     at.ok(&["compress", "m"]);
     let mut bytes = at.read("m.lmc");
-    let archive = lmc_gpu::Archive::from_bytes(&bytes, Default::default()).unwrap();
-    let header = archive.chunks.iter().find(|c| c.meta.offset() == 0).unwrap();
-    let end = (header.offset + header.stored_len) as usize;
-    drop(archive);
+    let end = {
+        let archive = lmc_gpu::Archive::from_bytes(&bytes, Default::default()).unwrap();
+        let header = archive.chunks.iter().find(|c| c.meta.offset() == 0).unwrap();
+        (header.offset + header.stored_len) as usize
+    };
     bytes[end - 2] ^= 1;
     at.write("m.lmc", &bytes);
     let out = at.run(&["inspect", "m.lmc", "--json"]);

@@ -85,7 +85,7 @@ impl Classes {
         self.least[usize::from(class)]
     }
 
-    /// Symbol of a residual.
+    /// Symbol of a residual, one at a time.
     #[inline(always)]
     pub fn symbol(&self, residual: i64) -> u8 {
         if residual == 0 {

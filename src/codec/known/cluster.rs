@@ -20,14 +20,24 @@ pub struct Joint {
 }
 
 impl Joint {
-    /// Counts every symbol under its context.
-    pub fn count(&mut self, contexts: &[u8], symbols: &[u8]) {
+    /// Starts from zero.
+    pub fn clear(&mut self) {
         self.counts.clear();
         self.counts.resize(256, [0; 256]);
+    }
+
+    /// Counts every symbol under its context.
+    pub fn add(&mut self, contexts: &[u8], symbols: &[u8]) {
         let Some(counts) = self.counts.first_chunk_mut::<256>() else { return };
         for (&context, &symbol) in contexts.iter().zip(symbols) {
             counts[usize::from(context)][usize::from(symbol)] += 1;
         }
+    }
+
+    /// Counts from zero.
+    pub fn count(&mut self, contexts: &[u8], symbols: &[u8]) {
+        self.clear();
+        self.add(contexts, symbols);
     }
 }
 
@@ -36,6 +46,7 @@ pub struct Clusters {
     /// First context of every cluster but the first.
     pub starts: Vec<u8>,
     /// Counts of each cluster's symbols.
+    #[cfg(test)]
     pub counts: Vec<[u32; 256]>,
     /// Estimated bits of all symbols.
     pub bits: u64,
@@ -44,17 +55,6 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// The cluster of every context.
-    pub fn map(starts: &[u8]) -> [u8; 256] {
-        let mut map = [0; 256];
-        for &start in starts {
-            for m in &mut map[usize::from(start)..] {
-                *m += 1;
-            }
-        }
-        map
-    }
-
     /// Clusters the contexts of a joint count.
     pub fn of(joint: &Joint) -> Clusters {
         let mut parts: Vec<Part> = Vec::new();
@@ -98,6 +98,7 @@ impl Clusters {
             starts: parts.iter().skip(1).map(|p| p.start).collect(),
             bits: parts.iter().map(|p| bits(&p.counts, p.n)).sum(),
             table_bits: parts.iter().map(|p| table_bits(&p.counts)).sum(),
+            #[cfg(test)]
             counts: parts.into_iter().map(|p| p.counts).collect(),
         }
     }
@@ -162,8 +163,6 @@ mod tests {
         joint.count(&contexts, &symbols.map(|s| s as u8).collect::<Vec<_>>());
         let clusters = Clusters::of(&joint);
         assert_eq!(clusters.starts, [120]);
-        let map = Clusters::map(&clusters.starts);
-        assert_eq!((map[0], map[119], map[120], map[255]), (0, 0, 1, 1));
         assert_eq!(clusters.counts[0].iter().sum::<u32>(), 20_000);
     }
 

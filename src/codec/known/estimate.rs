@@ -8,7 +8,7 @@ use super::{
     Offer, Predictor,
     classes::{self, Classes},
     cluster::{Clusters, Joint},
-    residual, word_len,
+    word_len, words,
 };
 use crate::{
     codec::{
@@ -84,7 +84,7 @@ pub fn best<'o>(
         } else {
             deltas.resize(sample.len(), 0);
             delta::diff(level, word, sample, words_of, deltas);
-            residual::symbols_of(word, deltas, symbols);
+            words::symbols(level, word, deltas, symbols);
             symbols.iter().map(|&s| u64::from(classes.bits(classes::class_of(s)))).sum()
         };
         joint.count(contexts, symbols);

@@ -148,18 +148,15 @@ impl Predictor {
             // The prediction came with contexts.
             (Predictor::Second(_) | Predictor::Weights(_), _) => {}
             (Predictor::Moment, [v]) => {
-                level.run(
-                    |()| each(contexts, v, |w: [u8; 4]| (u32::from_le_bytes(w) >> 23) as u8),
-                    (),
-                );
+                level.run(exponents, (&v[..], &mut contexts[..]));
             }
             (Predictor::Signed, [_, moment]) => {
-                level.run(|()| sizes(spec, predicted, contexts), ());
+                level.run(sizes, (*spec, predicted, &mut contexts[..]));
                 for (context, m) in contexts.iter_mut().zip(moment.as_chunks::<4>().0) {
                     *context = *context & 0x7f | m[3] & 0x80;
                 }
             }
-            _ => level.run(|()| sizes(spec, predicted, contexts), ()),
+            _ => level.run(sizes, (*spec, predicted, &mut contexts[..])),
         }
     }
 
@@ -236,8 +233,8 @@ fn take<const N: usize>(payload: &mut &[u8]) -> Option<[u8; N]> {
 /// How large words are: their exponents (with two mantissa bits where it has five bits), or the
 /// lengths of integers.
 #[inline(always)]
-fn sizes(spec: &ChunkSpec, words: &[u8], out: &mut [u8]) {
-    match (spec.dtype.fields(), word_len(spec)) {
+fn sizes((spec, words, out): (ChunkSpec, &[u8], &mut [u8])) {
+    match (spec.dtype.fields(), word_len(&spec)) {
         (Fields::Float { .. }, 1) => each(out, words, |[b]: [u8; 1]| b & 0x7f),
         (Fields::Float { exponent: 8, .. }, 2) => {
             each(out, words, |w: [u8; 2]| (u16::from_le_bytes(w) >> 7) as u8);
@@ -256,6 +253,12 @@ fn sizes(spec: &ChunkSpec, words: &[u8], out: &mut [u8]) {
         (_, 4) => each(out, words, |w: [u8; 4]| u32::from_le_bytes(w).leading_zeros() as u8),
         _ => each(out, words, |w: [u8; 8]| u64::from_le_bytes(w).leading_zeros() as u8),
     }
+}
+
+/// Exponents of `f32`.
+#[inline(always)]
+fn exponents((words, out): (&[u8], &mut [u8])) {
+    each(out, words, |w: [u8; 4]| (u32::from_le_bytes(w) >> 23) as u8);
 }
 
 #[inline(always)]

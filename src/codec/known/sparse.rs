@@ -11,8 +11,9 @@
 //! entropy of where changes are, if they are independent.
 
 use super::{
+    bits::{BitSource, Bits},
     classes::{self, Classes, FINE},
-    residual::{BitSource, Bits, Buffers, residual_at, undo_at},
+    residual::{Buffers, residual_at, undo_at},
 };
 use crate::{
     bits::{read_varint, write_varint},

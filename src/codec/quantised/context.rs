@@ -125,7 +125,7 @@ fn zero_class(ratio: u32, min: u32, scale: u32, most: u32) -> u8 {
     let zero = (zero >> 8).min(most << 8);
     let distance = (2 * zero).abs_diff(most << 8);
     let turned = if 2 * zero > most << 8 { TURNED } else { 0 };
-    turned | (distance * (2560 / most) >> 16).min(4) as u8
+    turned | ((distance * (2560 / most)) >> 16).min(4) as u8
 }
 
 /// Turns the elements of sub-groups round whose context says so, or back: `most` becomes 0.

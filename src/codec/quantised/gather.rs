@@ -55,7 +55,7 @@ fn split_groups(len: usize, values: &Values, groups: &[u8], out: &mut [u8]) {
         if let Some(Spread { from, shift }) = values.spread {
             for (eight, &byte) in out.as_chunks_mut::<8>().0.iter_mut().zip(&group[from..]) {
                 // Bit i of the byte to the lowest bit of byte i.
-                let bits = u64::from(byte) * 0x0101_0101_0101_0101 & 0x8040_2010_0804_0201;
+                let bits = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
                 let ones = (bits + 0x7f7f_7f7f_7f7f_7f7f) >> 7 & 0x0101_0101_0101_0101;
                 *eight = (u64::from_le_bytes(*eight) | ones << shift).to_le_bytes();
             }

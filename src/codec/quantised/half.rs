@@ -162,9 +162,13 @@ impl Mean {
 
 /// Sum of the distances from the mean.
 fn width(residuals: &[u16]) -> u64 {
-    let signed = || residuals.iter().map(|&t| i64::from(t as i16));
-    let mean = signed().sum::<i64>() / residuals.len().max(1) as i64;
-    signed().map(|t| t.abs_diff(mean)).sum()
+    // Sums of up to 2^15 numbers fit 32 bits, which vectors have more lanes of.
+    let parts = || residuals.chunks(1 << 15);
+    let sum = |part: &[u16]| part.iter().map(|&t| i32::from(t as i16)).sum::<i32>();
+    let total: i64 = parts().map(|part| i64::from(sum(part))).sum();
+    let mean = (total / residuals.len().max(1) as i64) as i32;
+    let distance = |t: &u16| i32::from(*t as i16).abs_diff(mean);
+    parts().map(|part| u64::from(part.iter().map(distance).sum::<u32>())).sum()
 }
 
 /// The multiple of 256 from which a window of 4096 holds most residuals: of several the one in the

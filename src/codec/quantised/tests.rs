@@ -1,6 +1,8 @@
 use super::*;
+use layout::Zero;
 use proptest::prelude::*;
-use rand::{Rng, SeedableRng, rngs::StdRng};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Normal};
 
 fn quantised() -> impl Iterator<Item = (Dtype, &'static Layout)> {
@@ -26,7 +28,8 @@ fn check(dtype: Dtype, method: Method, groups: &[u8]) -> Vec<u8> {
         let form =
             encode(level, method, dtype, groups, &mut scratch, &mut coder, &mut out).unwrap();
         if form == form::ZSTD {
-            assert_eq!(zstd::bulk::decompress(&out[3..], groups.len()).unwrap(), groups);
+            // Behind what stood there and the guard of the frame.
+            assert_eq!(zstd::bulk::decompress(&out[7..], groups.len()).unwrap(), groups);
             return out.split_off(3);
         }
         assert_eq!(form, form::QUANTISED);
@@ -40,17 +43,18 @@ fn check(dtype: Dtype, method: Method, groups: &[u8]) -> Vec<u8> {
 }
 
 fn half(x: f64) -> u16 {
-    half::f16::from_f64(x).to_bits()
+    ::half::f16::from_f64(x).to_bits()
 }
 
 /// Groups of normally distributed numbers on a grid from their least to their largest, with scales
 /// and mins as the layouts have them.
-fn realistic(layout: &Layout, n: usize, rng: &mut StdRng) -> Vec<u8> {
+fn realistic(layout: &Layout, n: usize, rng: &mut ChaCha8Rng) -> Vec<u8> {
     let normal = Normal::new(0.0, 1.0).unwrap();
     let mut groups = vec![0; n * layout.len];
     let most = f64::from(layout.elements.most());
     for group in groups.chunks_exact_mut(layout.len) {
-        let size = 0.02 * (0.4 * normal.sample(rng)).exp();
+        let spread: f64 = normal.sample(rng);
+        let size = 0.02 * (0.4 * spread).exp();
         let (mut elements, mut scales, mut mins) = (vec![], vec![], vec![]);
         let (mut d, mut m) = (0.0, 0.0);
         for _ in 0..layout.subs() {
@@ -91,11 +95,9 @@ fn realistic(layout: &Layout, n: usize, rng: &mut StdRng) -> Vec<u8> {
     groups
 }
 
-use layout::Zero;
-
 #[test]
 fn every_layout_method_level_and_length_round_trips() {
-    let mut rng = StdRng::seed_from_u64(7);
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
     for (dtype, layout) in quantised() {
         for n in [1, 2, 3, 17, 130, 700] {
             let mut random = vec![0; n * layout.len];
@@ -113,7 +115,7 @@ fn every_layout_method_level_and_length_round_trips() {
 
 #[test]
 fn planes_beat_bytes_on_normal_numbers() {
-    let mut rng = StdRng::seed_from_u64(1);
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
     for (dtype, layout) in quantised() {
         let n = (600 << 10) / layout.elements.count;
         let groups = realistic(layout, n, &mut rng);
@@ -131,7 +133,7 @@ fn ratio(len: usize, of: &[u8]) -> f64 {
 #[test]
 fn zstd_takes_what_repeats() {
     let mut group = vec![0; 20 * 300];
-    StdRng::seed_from_u64(3).fill(&mut group[..]);
+    ChaCha8Rng::seed_from_u64(3).fill(&mut group[..]);
     let groups = group.repeat(60);
     let (mut scratch, mut coder, mut out) = Default::default();
     let level = Level::best();
@@ -143,7 +145,7 @@ fn zstd_takes_what_repeats() {
 
 #[test]
 fn values_are_gathered_bit_by_bit() {
-    let mut rng = StdRng::seed_from_u64(5);
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
     for (dtype, layout) in quantised() {
         let mut groups = vec![0; 5 * layout.len];
         rng.fill(&mut groups[..]);
@@ -180,7 +182,7 @@ fn values_are_gathered_bit_by_bit() {
 
 #[test]
 fn damaged_payloads_never_panic() {
-    let mut rng = StdRng::seed_from_u64(11);
+    let mut rng = ChaCha8Rng::seed_from_u64(11);
     for (dtype, layout) in quantised() {
         let groups = realistic(layout, 6000 / layout.elements.count, &mut rng);
         for method in [Method::Auto, Method::Fast] {
@@ -188,8 +190,8 @@ fn damaged_payloads_never_panic() {
             let level = Level::best();
             for _ in 0..150 {
                 let mut bad = payload.clone();
-                let at =
-                    rng.random_range(0..bad.len().min(if rng.random() { 64 } else { 1 << 20 }));
+                let near: bool = rng.random();
+                let at = rng.random_range(0..bad.len().min(if near { 64 } else { 1 << 20 }));
                 bad[at] ^= 1 << rng.random_range(0..8);
                 let _ = decoded(level, dtype, &bad, groups.len());
                 let cut = rng.random_range(0..payload.len());

@@ -56,6 +56,11 @@ pub(super) fn decode(
         if position.div_ceil(8) != stream.len() {
             return false;
         }
+        // What fills the last byte is zero.
+        let padding = stream.last().map_or(0, |&last| u32::from(last) >> ((position + 7) % 8 + 1));
+        if padding != 0 {
+            return false;
+        }
     }
     true
 }

@@ -1,0 +1,245 @@
+//! Archives that earlier versions wrote: they must decode for ever, and the encoder still makes
+//! the same bytes.
+//!
+//! `tests/golden/v1` holds an archive for each case below, and `inputs.txt` the hash of each input,
+//! which is generated. Where the encoder's choices change on purpose, while the format version
+//! stays, `LMC_BLESS=1 cargo test --test golden` writes the archives anew: the old ones must
+//! decode first. Hashes of inputs are only ever added.
+
+mod common;
+#[path = "golden/input.rs"]
+mod input;
+
+use input::Files;
+use lmc_gpu::{
+    Options,
+    archive::{Archive, Base, compress_path, compress_reader, decompress_stream},
+    codec::Method,
+    compress,
+    container::hash64,
+    decompress,
+    dtype::Dtype,
+    simd::Level,
+    source::Source,
+};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// How the input is handed over, and so what the archive is.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    File,
+    Stream,
+    Directory,
+}
+
+struct Case {
+    name: String,
+    kind: Kind,
+    method: Method,
+    dtype: Option<Dtype>,
+    files: Files,
+    base: Option<Files>,
+}
+
+fn cases() -> Vec<Case> {
+    let case = |name: &str, kind, method, files, base| Case {
+        name: name.into(),
+        kind,
+        method,
+        dtype: None,
+        files,
+        base,
+    };
+    let mut cases = Vec::new();
+    for method in Method::ALL {
+        if !matches!(method, Method::Xor | Method::Diff) {
+            cases.push(case(method.name(), Kind::File, method, input::mixed(), None));
+        }
+    }
+    for name in ["max", "huffman"] {
+        let method = Method::parse(name).unwrap();
+        cases.push(case(&format!("long-{name}"), Kind::File, method, input::long(), None));
+    }
+    let auto = Method::Auto;
+    cases.push(case("big-endian", Kind::File, auto, input::big_endian(), None));
+    use Dtype::{Q2_K, Q3_K, Q4_0, Q5_1, Q5_K, Q6_K, Q8_K};
+    for dtype in [Q4_0, Q5_1, Q2_K, Q3_K, Q5_K, Q6_K, Q8_K] {
+        let name = format!("quantised-{}", dtype.name().to_lowercase());
+        let case = case(&name, Kind::File, auto, input::quantised(dtype), None);
+        cases.push(Case { dtype: Some(dtype), ..case });
+    }
+    let integers = input::big_endian_integers();
+    cases.push(case("big-endian-integers", Kind::File, auto, integers, None));
+    cases.push(case("scales", Kind::File, auto, input::scales(), None));
+    cases.push(case("stream", Kind::Stream, auto, input::mixed(), None));
+    cases.push(case("directory", Kind::Directory, auto, input::directory(), None));
+    let whole: &[&str] = &[];
+    let narrow: &[&str] = &["exp_avg", "model"];
+    cases.push(case("group", Kind::Directory, auto, input::training(1, whole), None));
+    for (name, files) in [("delta", whole), ("delta-signed", narrow)] {
+        let (new, base) = (input::training(1, files), input::training(0, files));
+        cases.push(case(name, Kind::Directory, auto, new, Some(base)));
+    }
+    for method in [auto, Method::Xor, Method::Diff] {
+        let name = format!("delta-{method}");
+        cases.push(case(&name, Kind::File, method, input::tuned(1), Some(input::tuned(0))));
+    }
+    let (new, base) = (input::widened(1), Some(input::widened(0)));
+    cases.push(case("delta-widen", Kind::File, auto, new, base));
+    cases
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+}
+
+fn write(dir: &Path, files: &Files) -> PathBuf {
+    fs::create_dir_all(dir).unwrap();
+    for (path, bytes) in files {
+        let path = dir.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    dir.to_owned()
+}
+
+impl Case {
+    fn options(&self, dir: &Path) -> Options {
+        let options =
+            Options::default().with_method(self.method).with_threads(2).with_dtype(self.dtype);
+        let base = self.base.as_ref().map(|files| match self.kind {
+            Kind::Directory => Base::open(&write(&dir.join("base"), files), &[], &options).unwrap(),
+            _ => Base::from_bytes("base", Arc::from(&files[0].1[..]), None),
+        });
+        options.with_base(base)
+    }
+
+    fn archive(&self, options: &Options, dir: &Path) -> Vec<u8> {
+        match self.kind {
+            Kind::File => compress(&self.files[0].1, options).unwrap(),
+            Kind::Stream => {
+                let mut archive = Vec::new();
+                compress_reader(&mut &self.files[0].1[..], "data", &mut archive, options).unwrap();
+                archive
+            }
+            Kind::Directory => {
+                let (new, out) = (write(&dir.join("new"), &self.files), dir.join("new.lmc"));
+                compress_path(&new, &out, &options.clone().with_force(true)).unwrap();
+                fs::read(out).unwrap()
+            }
+        }
+    }
+
+    /// Decodes an archive in every way and compares with the input.
+    fn check(&self, archive: &[u8], options: &Options) {
+        let name = &self.name;
+        let dir = tempfile::tempdir().unwrap();
+        for level in Level::available() {
+            let options = options.clone().with_level(level);
+            if self.kind != Kind::Directory {
+                let back = decompress(archive, &options).unwrap();
+                assert!(back == self.files[0].1, "{name} differs, {level:?}");
+            }
+            let out = dir.path().join(format!("{level:?}"));
+            decompress_stream(&mut &archive[..], &out, &options, false).unwrap();
+            for (path, bytes) in &self.files {
+                let path = if self.kind == Kind::Directory { out.join(path) } else { out.clone() };
+                assert!(fs::read(&path).unwrap() == *bytes, "{name}: {} differs", path.display());
+            }
+        }
+        let opened = Archive::from_bytes(archive, options.limits).unwrap();
+        if let Some(base) = &options.base {
+            opened.attach_base(base).unwrap();
+        }
+        for (i, entry) in opened.manifest.entries.iter().enumerate() {
+            let file = self.files.iter().find(|f| self.files.len() == 1 || f.0 == entry.path);
+            if let Some((_, bytes)) = file {
+                assert!(opened.file(i).read_vec(0, entry.len).unwrap() == *bytes, "{name}");
+            }
+        }
+    }
+}
+
+/// The hash of every input, by the name of its case.
+fn known_inputs() -> Vec<(String, String)> {
+    let text = fs::read_to_string(folder().join("inputs.txt")).unwrap_or_default();
+    let pair = |line: &str| line.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned()));
+    text.lines().filter_map(pair).collect()
+}
+
+fn hash_of(files: &Files) -> String {
+    let mut all = Vec::new();
+    for (path, bytes) in files {
+        all.extend_from_slice(path.as_bytes());
+        all.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+        all.extend_from_slice(bytes);
+    }
+    format!("{:016x}", hash64(&all))
+}
+
+#[test]
+fn stored_archives_decode_and_the_encoder_still_makes_them() {
+    let bless = std::env::var_os("LMC_BLESS").is_some();
+    let mut inputs = known_inputs();
+    let mut changed = Vec::new();
+    for case in cases() {
+        let dir = tempfile::tempdir().unwrap();
+        let hash = hash_of(&case.files) + &case.base.as_ref().map_or(String::new(), hash_of);
+        match inputs.iter().find(|(name, _)| *name == case.name) {
+            Some((name, known)) => assert_eq!(hash, *known, "the input of {name} has changed"),
+            None if bless => inputs.push((case.name.clone(), hash)),
+            None => panic!("the input of {} has no hash", case.name),
+        }
+        let options = case.options(dir.path());
+        let path = folder().join(format!("{}.lmc", case.name));
+        let stored = fs::read(&path).ok();
+        if let Some(stored) = &stored {
+            case.check(stored, &options);
+        }
+        let made = case.archive(&options, dir.path());
+        if stored.as_ref() == Some(&made) {
+            continue;
+        }
+        if bless {
+            case.check(&made, &options);
+            fs::write(&path, made).unwrap();
+        } else {
+            changed.push(case.name);
+        }
+    }
+    if bless {
+        let lines: String = inputs.iter().map(|(name, hash)| format!("{name} {hash}\n")).collect();
+        fs::write(folder().join("inputs.txt"), lines).unwrap();
+    }
+    assert!(changed.is_empty(), "other bytes than the stored ones: {changed:?}");
+}
+
+#[test]
+fn golden_archives_cover_every_form_coder_and_predictor() {
+    let [mut forms, mut coders, mut predictors] = [const { BTreeSet::new() }; 3];
+    for case in cases() {
+        let bytes = fs::read(folder().join(format!("{}.lmc", case.name))).unwrap();
+        let archive = Archive::from_bytes(&bytes, Options::default().limits).unwrap();
+        for chunk in &archive.chunks {
+            forms.insert(chunk.meta.form);
+            let record = &bytes[chunk.offset as usize..];
+            let meta_len = u32::from_le_bytes(*record[4..].first_chunk().unwrap());
+            let payload = &record[16 + meta_len as usize..];
+            match chunk.meta.form {
+                4 => _ = coders.insert(payload[0]),
+                32 => _ = predictors.insert(payload[0]),
+                _ => {}
+            }
+        }
+    }
+    let studies = 16..16 + lmc_gpu::codec::study::Method::ALL.len() as u8;
+    let all: Vec<u8> = (0..=5).chain([7]).chain(studies).chain(32..=34).collect();
+    assert!(forms.iter().eq(&all), "{forms:?}");
+    assert!(coders.iter().eq(&[2, 3, 4, 5, 6]), "{coders:?}");
+    assert!(predictors.iter().eq(&[0, 1, 2, 3, 4, 5]), "{predictors:?}");
+}
