@@ -166,6 +166,10 @@ fn check(out: &Path, files: &[(&str, Vec<u8>)], options: &Options) {
         assert!(archive.file(i).read_vec(0, entry.len).unwrap() == *bytes, "{}", entry.path);
     }
     fs::remove_dir_all(&back).unwrap();
+    if archive.refers_to_base() && options.base.is_none() {
+        // A pipe has no place beside it where a base could be found.
+        return;
+    }
     let bytes = fs::read(out).unwrap();
     decompress_stream(&mut &bytes[..], &back, options, false).unwrap();
     for (name, bytes) in files {

@@ -34,7 +34,7 @@ pub struct Base {
     shown: String,
     pub(super) input: Input<'static>,
     /// Where it is an archive.
-    archive: Option<Arc<Shared>>,
+    pub(super) archive: Option<Arc<Shared>>,
     items: OnceLock<Vec<Item>>,
 }
 
@@ -281,7 +281,9 @@ impl Archive<'_> {
             return Ok(());
         }
         let attached = Attached::new(record, base)?;
-        self.check_base(&attached)?;
+        let checked = self.check_base(&attached);
+        base.rest();
+        checked?;
         let _ = self.base.set(attached);
         Ok(())
     }

@@ -73,6 +73,13 @@ impl Below {
 }
 
 impl Base {
+    /// Lets go of memory after reading here and there.
+    pub(super) fn rest(&self) {
+        if let Some(shared) = &self.archive {
+            shared.rest();
+        }
+    }
+
     /// Prepares pieces of the base for [`Base::read_near`].
     pub(super) fn prepare(&self, pieces: &[Piece], level: Level, buffers: &mut Buffers) {
         buffers.below.replace(BTreeMap::new());

@@ -113,6 +113,9 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
     let entries = &input.manifest.entries;
     let ends = file_ends(entries.iter().map(|e| e.len));
     let base = options.base.as_ref().filter(|_| options.method.uses_base());
+    if let Some(base) = base {
+        base.rest();
+    }
     let mut writer = Writer::new(out, base.map_or(0, |_| FEATURE_BASE))?;
     let (meta, payload) = input.manifest.to_record()?;
     writer.record(RecordType::Manifest, &meta, &payload)?;

@@ -43,6 +43,11 @@ impl Shared {
     pub fn new(archive: Archive<'static>) -> Arc<Self> {
         Arc::new(Shared { archive, reader: Reader::default() })
     }
+
+    /// Lets go of what is kept for the next reads.
+    pub fn rest(&self) {
+        self.reader.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
 }
 
 /// A file of an archive that it keeps open.

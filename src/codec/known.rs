@@ -376,18 +376,16 @@ fn decode_residual(
     }
 }
 
-/// The predictor, for people.
-pub fn describe(mut payload: &[u8]) -> &'static str {
-    match Predictor::read(&mut payload) {
-        Some(Predictor::Base | Predictor::Signed) => match payload.first() {
-            Some(&EQUAL) => "unchanged",
-            Some(&SPARSE) => "diff, sparse",
-            _ => "diff",
-        },
-        Some(Predictor::Narrow) => "cast",
-        Some(Predictor::Widen(_)) => "widen",
-        Some(Predictor::Second(_) | Predictor::Weights(_)) => "adam",
-        Some(Predictor::Moment) | None => "unknown",
+/// The predictor, for people, from the first bytes of a payload.
+pub fn describe(payload: &[u8]) -> &'static str {
+    match payload {
+        [0 | 1, EQUAL, ..] => "unchanged",
+        [0 | 1, SPARSE, ..] => "diff, sparse",
+        [0 | 1, ..] => "diff",
+        [2, ..] => "cast",
+        [3, ..] => "widen",
+        [4 | 5, ..] => "adam",
+        _ => "unknown",
     }
 }
 

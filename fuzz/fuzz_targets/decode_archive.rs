@@ -1,0 +1,15 @@
+#![no_main]
+//! Bytes as an archive: opened, read at random and decoded, or refused.
+
+use libfuzzer_sys::fuzz_target;
+use lmc_gpu::{Archive, Options, container::Limits};
+
+fuzz_target!(|data: &[u8]| {
+    let limits = Limits { chunk_len: 1 << 20, table_len: 1 << 20 };
+    let options = Options::default().with_threads(1).with_limits(limits);
+    if let Ok(archive) = Archive::from_bytes(data, limits)
+        && archive.total_len() <= 16 << 20
+    {
+        let _ = archive.verify(&options, true);
+    }
+});

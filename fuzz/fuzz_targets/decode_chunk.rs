@@ -1,0 +1,34 @@
+#![no_main]
+//! Bytes as the payload of a chunk of any form and type, at every level; and as a chunk that must
+//! come back.
+
+use libfuzzer_sys::fuzz_target;
+use lmc_gpu::{
+    codec::{self, ChunkSpec, Method, Scratch},
+    dtype::Dtype,
+    simd::Level,
+};
+
+fuzz_target!(|data: &[u8]| {
+    let Some((&[form, dtype, row, words, method], payload)) = data.split_first_chunk::<5>() else {
+        return;
+    };
+    let dtype = Dtype::ALL[usize::from(dtype) % Dtype::ALL.len()];
+    let spec = ChunkSpec { dtype, big_endian: row & 1 == 1, row_words: u64::from(row) };
+    let mut scratch = Scratch::default();
+    let mut out = vec![0; usize::from(words) * dtype.word_len()];
+    for level in Level::available() {
+        let _ = codec::decode(level, &spec, form, payload, &mut scratch, &mut out);
+    }
+    let method = Method::ALL[usize::from(method) % Method::ALL.len()];
+    let whole = &payload[..payload.len() - payload.len() % dtype.word_len()];
+    if whole.is_empty() || method.name().ends_with("xz") {
+        return;
+    }
+    let mut coded = Vec::new();
+    let level = Level::best();
+    let form = codec::encode(level, method, &spec, whole, &mut scratch, &mut coded).unwrap();
+    let mut back = vec![0; whole.len()];
+    codec::decode(level, &spec, form, &coded, &mut scratch, &mut back).unwrap();
+    assert!(back == whole);
+});
