@@ -42,6 +42,7 @@ pub use forward::{decompress_stream, decompress_to_writer, verify_stream};
 pub use input::Input;
 pub use inspect::{FileInfo, Inspection, SpanInfo, inspect};
 pub use open::{Archive, ChunkInfo};
+pub(crate) use options::with_methods;
 pub use options::{Options, Progress};
 pub use output::AtomicFile;
 pub use plan::CHUNK_WORDS;

@@ -65,31 +65,35 @@ impl Default for Options {
     }
 }
 
-macro_rules! with {
-    ($($name:ident $field:ident: $type:ty),* $(,)?) => {
-        impl Options {$(
-            #[doc = concat!("Sets [`Options::", stringify!($field), "`].")]
+/// A method `with_FIELD` for each of some public fields of a type.
+macro_rules! with_methods {
+    ($type:ident { $($name:ident $field:ident: $value:ty),* $(,)? }) => {
+        impl $type {$(
+            #[doc = concat!("Sets [`", stringify!($type), "::", stringify!($field), "`].")]
             #[must_use]
-            pub fn $name(mut self, $field: $type) -> Self {
+            pub fn $name(mut self, $field: $value) -> Self {
                 self.$field = $field;
                 self
             }
         )*}
     };
 }
+pub(crate) use with_methods;
 
-with! {
-    with_method method: Method,
-    with_threads threads: usize,
-    with_level level: Level,
-    with_dtype dtype: Option<Dtype>,
-    with_follow_symlinks follow_symlinks: bool,
-    with_force force: bool,
-    with_base base: Option<Arc<Base>>,
-    with_optimizer optimizer: Hints,
-    with_limits limits: Limits,
-    with_progress progress: Option<Progress>,
-    with_cancel cancel: Arc<Cancel>,
+with_methods! {
+    Options {
+        with_method method: Method,
+        with_threads threads: usize,
+        with_level level: Level,
+        with_dtype dtype: Option<Dtype>,
+        with_follow_symlinks follow_symlinks: bool,
+        with_force force: bool,
+        with_base base: Option<Arc<Base>>,
+        with_optimizer optimizer: Hints,
+        with_limits limits: Limits,
+        with_progress progress: Option<Progress>,
+        with_cancel cancel: Arc<Cancel>,
+    }
 }
 
 impl std::fmt::Debug for Options {

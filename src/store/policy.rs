@@ -1,7 +1,7 @@
 //! What a store decides by itself.
 
 use super::chain::MAX_CHAIN;
-use crate::{Error, Result};
+use crate::{Error, Result, archive::with_methods};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -45,25 +45,14 @@ impl Default for Policy {
     }
 }
 
-macro_rules! with {
-    ($($name:ident $field:ident: $type:ty),* $(,)?) => {
-        impl Policy {$(
-            #[doc = concat!("Sets [`Policy::", stringify!($field), "`].")]
-            #[must_use]
-            pub fn $name(mut self, $field: $type) -> Self {
-                self.$field = $field;
-                self
-            }
-        )*}
-    };
-}
-
-with! {
-    with_full_every full_every: u64,
-    with_rebase_above rebase_above: f64,
-    with_max_chain max_chain: u64,
-    with_keep_last keep_last: Option<u64>,
-    with_keep_every keep_every: Option<u64>,
+with_methods! {
+    Policy {
+        with_full_every full_every: u64,
+        with_rebase_above rebase_above: f64,
+        with_max_chain max_chain: u64,
+        with_keep_last keep_last: Option<u64>,
+        with_keep_every keep_every: Option<u64>,
+    }
 }
 
 impl Policy {
