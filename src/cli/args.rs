@@ -121,6 +121,11 @@ pub fn is_pipe(path: &Path) -> bool {
     path == Path::new("-")
 }
 
+/// A path for people: what `-` stands for is said.
+pub fn shown(path: &Path, pipe: &'static str) -> String {
+    if is_pipe(path) { pipe.into() } else { path.display().to_string() }
+}
+
 /// A file that can only be read forward: a named pipe, a device.
 pub fn is_forward(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())

@@ -138,8 +138,8 @@ fn compress(input: &Path, output: &Path, options: &Options) -> Result<Summary> {
 fn line(input: &Path, output: &Path, summary: &Summary) -> String {
     format!(
         "{} -> {}: {} -> {}, ratio {}, {:.2} s, {:.2} GB/s",
-        input.display(),
-        output.display(),
+        args::shown(input, "standard input"),
+        args::shown(output, "standard output"),
         report::bytes(summary.input_bytes),
         report::bytes(summary.output_bytes),
         report::ratio_text(summary.input_bytes, summary.output_bytes),

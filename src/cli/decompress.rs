@@ -85,8 +85,8 @@ pub fn run(args: Args) -> Result<Outcome> {
             to_pipe,
             &format!(
                 "{} -> {}: {}, {} files, {:.2} s, {:.2} GB/s{}",
-                args.archive.display(),
-                output.display(),
+                args::shown(&args.archive, "standard input"),
+                args::shown(&output, "standard output"),
                 report::bytes(restored.bytes),
                 restored.files,
                 seconds,
@@ -104,7 +104,7 @@ pub fn run(args: Args) -> Result<Outcome> {
 fn restore(args: &Args, output: &Path, options: &Options) -> Result<Restored> {
     let (x, keep_going) = (&args.archive, args.keep_going);
     let at = |e: Error| match e {
-        Error::Io { .. } | Error::InvalidArgument(_) => e,
+        Error::Io { .. } | Error::InvalidArgument(_) | Error::BaseMismatch(_) => e,
         e => e.at(x.display()),
     };
     let to_pipe = args::is_pipe(output);

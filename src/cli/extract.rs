@@ -61,7 +61,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let options = args.bases.attach(options)?;
     let checkpoint = Checkpoint::open(&args.path, &options)?;
     let at = |e: Error| match e {
-        Error::Io { .. } => e,
+        Error::Io { .. } | Error::BaseMismatch(_) => e,
         e => e.at(args.path.display()),
     };
     let extracted = match to_pipe {

@@ -36,7 +36,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let x = &args.archive;
     let started = Instant::now();
     let at = |e: Error| match e {
-        Error::Io { .. } => e,
+        Error::Io { .. } | Error::BaseMismatch(_) => e,
         e => e.at(x.display()),
     };
     let restored = if args::is_pipe(x) {
