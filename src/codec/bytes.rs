@@ -49,16 +49,14 @@ pub fn checked(payload: &[u8]) -> Option<&[u8]> {
 }
 
 /// Bytes of a chunk that are tried at first to see whether zstd finds what planes do not.
-const TRIED: usize = 32 << 10;
+const TRIED: usize = 8 << 10;
 
 /// The bytes coded by zstd, where that takes less than the `coded` bytes that planes take.
 pub fn rival(method: Method, bytes: &[u8], coded: usize) -> Result<Option<Vec<u8>>> {
     if method != Method::Max && bytes.len() > TRIED {
         let at = (bytes.len() - TRIED) / 2;
         let tried = zstd::bulk::compress(&bytes[at..at + TRIED], 1)?.len() as u64;
-        // Scaled to the whole chunk; a higher level gains a twentieth.
-        let expected = tried * bytes.len() as u64 / TRIED as u64;
-        if expected - expected / 20 >= coded as u64 {
+        if tried * bytes.len() as u64 / TRIED as u64 >= coded as u64 {
             return Ok(None);
         }
     }

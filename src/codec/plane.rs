@@ -74,7 +74,7 @@ pub struct CoderScratch {
 
 /// log2 of the lanes for a plane of `n` values: 64 lanes cost 128 bytes more than 4.
 pub fn lanes_for(n: usize) -> rans::Lanes {
-    if n >= 32 << 10 { rans::Lanes::SixtyFour } else { rans::Lanes::Four }
+    if n >= 24 << 10 { rans::Lanes::SixtyFour } else { rans::Lanes::Four }
 }
 
 /// Appends a coded plane of values below 2^`bits`.

@@ -23,9 +23,9 @@ use super::{
     Method, bytes, form,
     plane::{self, Coded, CoderScratch, Policy},
 };
-use crate::{Result, dtype::Dtype, entropy::histogram, simd::Level};
+use crate::{Result, dtype::Dtype, simd::Level};
 use context::Known;
-use elements::PIECE;
+use elements::{Counts, PIECE};
 use layout::Layout;
 
 /// Memory that is reused from chunk to chunk.
@@ -36,7 +36,7 @@ pub struct Scratch {
     scales: Vec<u8>,
     mins: Vec<u8>,
     elements: Vec<u8>,
-    widths: Vec<u16>,
+    found: context::Scratch,
     subs: Vec<u8>,
     contexts: Vec<u8>,
     half: half::Scratch,
@@ -49,11 +49,11 @@ impl Scratch {
     }
 
     /// Finds the contexts of all sub-groups.
-    fn find_contexts(&mut self, layout: &Layout) {
-        let mut widths = std::mem::take(&mut self.widths);
+    fn find_contexts(&mut self, level: Level, layout: &Layout) {
+        let mut found = std::mem::take(&mut self.found);
         let mut subs = std::mem::take(&mut self.subs);
-        context::contexts(layout, self.known(), &mut widths, &mut subs);
-        (self.widths, self.subs) = (widths, subs);
+        context::contexts(level, layout, self.known(), &mut found, &mut subs);
+        (self.found, self.subs) = (found, subs);
         self.contexts.resize(PIECE, 0);
     }
 }
@@ -160,45 +160,34 @@ fn encode_elements(
     let start = out.len();
     let n = groups.len() / layout.len * values.count;
     scratch.elements.resize(n, 0);
-    let mut contexts_len = None;
     if policies.contexts {
-        scratch.find_contexts(layout);
+        scratch.find_contexts(level, layout);
         let (subs, contexts) = (&scratch.subs[..], &mut scratch.contexts);
-        let mut counts = vec![[0; 256]; context::count(layout)];
+        let mut counts = Counts::new(layout, method == Method::Max);
         let pieces = scratch.elements.chunks_mut(PIECE).zip(subs.chunks(PIECE / layout.sub_len()));
         let groups_a_piece = PIECE / values.count * layout.len;
         for ((piece, subs), groups) in pieces.zip(groups.chunks(groups_a_piece)) {
-            let contexts = &mut contexts[..piece.len()];
             gather::split(level, layout.len, values, groups, piece);
-            context::turn(level, layout, subs, piece);
-            context::spread(level, layout, subs, contexts);
-            if n >= LARGE && method != Method::Max {
-                histogram::sample_contexts(level, piece, contexts, &mut counts);
-            } else {
-                histogram::count_contexts(level, piece, contexts, &mut counts);
+            if n < LARGE {
+                counts.add_plain(level, piece);
             }
+            context::turn(level, layout, subs, piece);
+            counts.add(level, layout, subs, &mut contexts[..piece.len()], piece);
         }
         let elements = &scratch.elements;
-        let counts = &mut counts;
-        if elements::encode_contexts(level, layout, subs, elements, counts, contexts, coder, out) {
-            if n >= LARGE && method != Method::Max {
-                return;
-            }
-            contexts_len = Some(out.len() - start);
-        } else {
-            out.truncate(start);
+        if counts.contexts_pay(n)
+            && elements::encode_contexts(
+                level, layout, subs, elements, counts, contexts, coder, out,
+            )
+        {
+            return;
         }
+        out.truncate(start);
         context::turn(level, layout, subs, &mut scratch.elements);
     } else {
         gather::split(level, layout.len, values, groups, &mut scratch.elements);
     }
-    let second = out.len();
     plane::encode(level, policies.elements, &scratch.elements, values.bits, coder, out);
-    match contexts_len {
-        Some(len) if len <= out.len() - second => out.truncate(second),
-        Some(len) => drop(out.drain(start..start + len)),
-        None => {}
-    }
 }
 
 /// Inverse of [`encode`] for the `QUANTISED` form; `None` where the payload is damaged.
@@ -265,7 +254,7 @@ fn decode_elements(
     let n = out.len() / layout.len * values.count;
     let mut decoder = None;
     if coded.coder == plane::CONTEXTS {
-        scratch.find_contexts(layout);
+        scratch.find_contexts(level, layout);
         decoder = Some(elements::Decoder::new(layout, coded, n)?);
         scratch.elements.resize(scratch.elements.len().max(PIECE.min(n)), 0);
     } else {

@@ -31,33 +31,65 @@ pub struct Known<'a> {
     pub mins: &'a [u8],
 }
 
+/// Memory that is reused.
+#[derive(Default)]
+pub struct Scratch {
+    widths: Vec<u16>,
+    ratios: Vec<u32>,
+}
+
 /// The context of each sub-group.
-pub fn contexts(layout: &Layout, known: Known<'_>, widths: &mut Vec<u16>, out: &mut Vec<u8>) {
-    let subs = layout.subs();
+pub fn contexts(
+    level: Level,
+    layout: &Layout,
+    known: Known<'_>,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) {
+    let Scratch { widths, ratios } = scratch;
     log_widths(layout, known, widths);
     out.clear();
-    if layout.zero == Zero::Fixed {
-        out.resize(widths.len(), 0);
-    } else {
-        let m = known.m.iter().chain(std::iter::repeat(&0));
-        for (g, (&d, &m)) in known.d.iter().zip(m).enumerate() {
-            let ratio = if (d ^ m) >> 15 == u16::from(layout.zero == Zero::Minus) {
-                ratio(m & 0x7fff, d & 0x7fff)
-            } else {
-                0
-            };
-            let pairs = (g * subs..(g + 1) * subs).map(|i| match known.mins.get(i) {
-                Some(&min) => {
-                    (u32::from(min), u32::from(known.scales.get(i).copied().unwrap_or(0)))
-                }
-                None => (1, 1),
-            });
-            let most = u32::from(layout.elements.most());
-            out.extend(pairs.map(|(min, scale)| zero_class(ratio, min, scale, most)));
+    out.resize(widths.len(), 0);
+    if layout.zero != Zero::Fixed {
+        ratios.clear();
+        ratios.resize(known.d.len(), 0);
+        let opposite = u16::from(layout.zero == Zero::Minus) << 15;
+        level.run(find_ratios, (known.d, known.m, opposite, &mut ratios[..]));
+        let most = u32::from(layout.elements.most());
+        if known.mins.is_empty() {
+            level.run(plain_zero_classes, (&ratios[..], most, &mut out[..]));
+        } else {
+            let fields = known.mins.iter().zip(known.scales);
+            let subs = layout.subs();
+            for (i, (out, (&min, &scale))) in out.iter_mut().zip(fields).enumerate() {
+                *out = zero_class(ratios[i / subs], u32::from(min), u32::from(scale), most);
+            }
         }
     }
-    let (offset, shift, most, factor) =
-        if layout.zero == Zero::Fixed { (512, 7, 7, 1) } else { (384, 8, 2, 3) };
+    level.run(add_width_classes, (&widths[..], layout.zero == Zero::Fixed, &mut out[..]));
+}
+
+/// [`ratio`] of m and d of each group; 0 where the sign of one should be the other's, xor
+/// `opposite`, and is not.
+#[inline(always)]
+fn find_ratios((d, m, opposite, out): (&[u16], &[u16], u16, &mut [u32])) {
+    for ((d, m), out) in d.iter().zip(m).zip(out) {
+        let found = ratio(m & 0x7fff, d & 0x7fff);
+        *out = if (d ^ m) & 0x8000 == opposite { found } else { 0 };
+    }
+}
+
+/// [`zero_class`] where scales and mins are 1.
+#[inline(always)]
+fn plain_zero_classes((ratios, most, out): (&[u32], u32, &mut [u8])) {
+    for (ratio, out) in ratios.iter().zip(out) {
+        *out = zero_class(*ratio, 1, 1, most);
+    }
+}
+
+#[inline(always)]
+fn add_width_classes((widths, fixed, out): (&[u16], bool, &mut [u8])) {
+    let (offset, shift, most, factor) = if fixed { (512, 7, 7, 1) } else { (384, 8, 2, 3) };
     for (widths, out) in widths.chunks(RUN).zip(out.chunks_mut(RUN)) {
         let sum: u32 = widths.iter().map(|&w| u32::from(w)).sum();
         let mean = (sum / widths.len() as u32) as i32;
@@ -97,25 +129,22 @@ fn log(s: u32) -> u16 {
 }
 
 /// 2^16 · m / d of two magnitudes, at most 2^26 − 1; 0 where d is zero.
+///
+/// Floats divide faster here than integers, and are as exact: what is rounded down has 27 bits, and
+/// its distance from the next integer is at least 2^-11.
+#[inline(always)]
 fn ratio(m: u16, d: u16) -> u32 {
-    let parts = |h: u16| match (u32::from(h & 1023), u32::from(h >> 10)) {
-        (fraction, 0) => (fraction, 1),
-        (fraction, exponent) => (fraction | 1024, exponent),
-    };
-    let ((m, m_exponent), (d, d_exponent)) = (parts(m), parts(d));
-    if d == 0 {
-        return 0;
-    }
-    let quotient = u64::from((m << 16) / d);
-    let scaled = match m_exponent.checked_sub(d_exponent) {
-        Some(up) => quotient << up,
-        None => quotient >> (d_exponent - m_exponent),
-    };
-    scaled.min((1 << 26) - 1) as u32
+    let fraction = |h: u16| i32::from(h & 1023) + if h >> 10 == 0 { 0 } else { 1024 };
+    let exponent = |h: u16| i32::from(h >> 10).max(1);
+    let quotient = (f64::from(fraction(m) << 16) / f64::from(fraction(d).max(1))).floor();
+    let power = u64::from((1023 + exponent(m) - exponent(d)) as u32) << 52;
+    let scaled = (quotient * f64::from_bits(power)).min(f64::from((1 << 26) - 1)) as i32;
+    if d == 0 { 0 } else { scaled as u32 }
 }
 
 /// Class of the place of zero, `ratio` · `min` / `scale`, between elements 0 and `most`: 0 in the
 /// middle, 4 at the ends and beyond.
+#[inline(always)]
 fn zero_class(ratio: u32, min: u32, scale: u32, most: u32) -> u8 {
     if scale == 0 {
         return 4;
@@ -178,6 +207,22 @@ mod tests {
         assert_eq!(ratio(half(0, 1), half(1, 0)), 64);
         assert_eq!(ratio(half(31, 1023), half(0, 1)), (1 << 26) - 1);
         assert_eq!(ratio(half(31, 1023), 0), 0);
+    }
+
+    #[test]
+    fn ratios_are_exact() {
+        let parts =
+            |h: u16| (u64::from(h & 1023) + if h >> 10 == 0 { 0 } else { 1024 }, (h >> 10).max(1));
+        let halves = (0..1 << 15).step_by(7);
+        for m in halves.clone() {
+            for d in (1..1 << 15).step_by(1019).chain([1, 1023, 1024, 2047]) {
+                let ((m_f, m_e), (d_f, d_e)) = (parts(m), parts(d));
+                let quotient = (m_f << 16) / d_f;
+                let exact =
+                    if m_e > d_e { quotient << (m_e - d_e) } else { quotient >> (d_e - m_e) };
+                assert_eq!(u64::from(ratio(m, d)), exact.min((1 << 26) - 1), "{m} {d}");
+            }
+        }
     }
 
     #[test]

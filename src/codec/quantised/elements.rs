@@ -8,6 +8,7 @@ use super::{
 use crate::{
     entropy::{
         frequency::{self, Table},
+        histogram,
         rans::{self, DecodeTable, EncodeTable, Encoder, Lanes},
     },
     simd::Level,
@@ -25,7 +26,7 @@ pub fn encode_contexts(
     layout: &Layout,
     subs: &[u8],
     elements: &[u8],
-    counts: &mut [[u32; 256]],
+    counts: Counts,
     contexts: &mut [u8],
     coder: &mut CoderScratch,
     out: &mut Vec<u8>,
@@ -34,7 +35,7 @@ pub fn encode_contexts(
     let n = elements.len();
     let lanes = plane::lanes_for(n);
     out.extend_from_slice(&[CONTEXTS, 0, 0, 0, 0, lanes.log2()]);
-    let tables: Option<Vec<Table>> = counts.iter_mut().map(table_of).collect();
+    let tables: Option<Vec<Table>> = counts.contexts.iter().map(frequency::normalise).collect();
     let Some(tables) = tables else { return false };
     plane::write_tables(&tables, out);
     let tables: Vec<_> = tables.iter().map(EncodeTable::new).collect();
@@ -57,13 +58,81 @@ pub fn encode_contexts(
     len < (n * usize::from(layout.elements.bits)).div_ceil(8)
 }
 
-/// A table for counts of any kind: contexts that do not occur get one too.
-fn table_of(counts: &mut [u32; 256]) -> Option<Table> {
-    if counts.iter().filter(|&&c| c > 0).count() < 2 {
-        counts[0] += 1;
-        counts[1] += 1;
+/// Widest elements of which all are taken to occur in every context. One that does not takes
+/// 1/4096 of the codes, and a look for those that do takes longer than counting.
+const ALL_OCCUR: u8 = 5;
+
+/// Bytes of a table, about.
+const TABLE: usize = 12;
+
+/// How often elements occur.
+pub struct Counts {
+    /// In each context.
+    contexts: Vec<[u32; 256]>,
+    /// In elements that are not turned round.
+    plain: [u32; 256],
+    all: bool,
+}
+
+impl Counts {
+    /// No elements yet; of those to come, `all` or a quarter will be counted.
+    pub fn new(layout: &Layout, all: bool) -> Self {
+        let bits = layout.elements.bits;
+        let occur = if bits <= ALL_OCCUR { 1 << bits } else { 2 };
+        let counts = std::array::from_fn(|e| u32::from(e < occur));
+        Counts { contexts: vec![counts; context::count(layout)], plain: [0; 256], all }
     }
-    frequency::normalise(counts)
+
+    /// Counts elements as they would be coded without contexts.
+    pub fn add_plain(&mut self, level: Level, elements: &[u8]) {
+        histogram::sample(level, elements, &mut self.plain);
+    }
+
+    /// Counts elements of sub-groups with the contexts `subs`.
+    pub fn add(
+        &mut self,
+        level: Level,
+        layout: &Layout,
+        subs: &[u8],
+        contexts: &mut [u8],
+        elements: &[u8],
+    ) {
+        if layout.elements.bits <= ALL_OCCUR {
+            let (sub_len, n) = (layout.sub_len(), layout.sub_len() / if self.all { 1 } else { 4 });
+            for (i, (sub, elements)) in subs.iter().zip(elements.chunks_exact(sub_len)).enumerate()
+            {
+                let counts = &mut self.contexts[usize::from(sub & !context::TURNED)];
+                // Each quarter in turn.
+                let at = if self.all { 0 } else { i % 4 * n };
+                for &e in &elements[at..at + n] {
+                    counts[usize::from(e)] += 1;
+                }
+            }
+            return;
+        }
+        context::spread(level, layout, subs, contexts);
+        if self.all {
+            histogram::count_contexts(level, elements, contexts, &mut self.contexts);
+        } else {
+            histogram::sample_contexts(level, elements, contexts, &mut self.contexts);
+        }
+    }
+
+    /// Whether tables for contexts gain more than they take, as far as counts tell.
+    pub fn contexts_pay(&self, n: usize) -> bool {
+        let total = |counts: &[u32; 256]| counts.iter().map(|&c| u64::from(c)).sum::<u64>();
+        let plain = total(&self.plain);
+        if plain == 0 {
+            return true;
+        }
+        let of_all = |bits: u64, counted: u64| {
+            (u128::from(bits) * n as u128 / u128::from(counted.max(1)) / (8 * 256)) as usize
+        };
+        let bits = self.contexts.iter().map(frequency::entropy).sum();
+        let counted = self.contexts.iter().map(total).sum();
+        let tables = self.contexts.len() * TABLE;
+        of_all(bits, counted) + tables < of_all(frequency::entropy(&self.plain), plain)
+    }
 }
 
 /// Decodes elements piece by piece.

@@ -47,12 +47,12 @@ pub fn join(level: Level, len: usize, values: &Values, plane: &[u8], groups: &mu
 #[inline(always)]
 fn split_groups(len: usize, values: &Values, groups: &[u8], out: &mut [u8]) {
     out.fill(0);
-    for (group, out) in groups.chunks_exact(len).zip(out.chunks_exact_mut(values.count)) {
-        for m in values.moves {
-            let (from, to) = (&group[m.from..][..m.len], &mut out[m.to..][..m.len]);
-            sized(from, to, m.bit, m.shift, m.width);
-        }
-        if let Some(Spread { from, shift }) = values.spread {
+    for m in values.moves {
+        let (from, to) = (Fields { len, at: m.from }, Fields { len: values.count, at: m.to });
+        sized(m.len, (groups, from), (out, to), m.bit, m.shift, m.width);
+    }
+    if let Some(Spread { from, shift }) = values.spread {
+        for (group, out) in groups.chunks_exact(len).zip(out.chunks_exact_mut(values.count)) {
             for (eight, &byte) in out.as_chunks_mut::<8>().0.iter_mut().zip(&group[from..]) {
                 // Bit i of the byte to the lowest bit of byte i.
                 let bits = (u64::from(byte) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201;
@@ -65,12 +65,12 @@ fn split_groups(len: usize, values: &Values, groups: &[u8], out: &mut [u8]) {
 
 #[inline(always)]
 fn join_groups(len: usize, values: &Values, plane: &[u8], groups: &mut [u8]) {
-    for (group, plane) in groups.chunks_exact_mut(len).zip(plane.chunks_exact(values.count)) {
-        for m in values.moves {
-            let (from, to) = (&plane[m.to..][..m.len], &mut group[m.from..][..m.len]);
-            sized(from, to, m.shift, m.bit, m.width);
-        }
-        if let Some(Spread { from, shift }) = values.spread {
+    for m in values.moves {
+        let (from, to) = (Fields { len: values.count, at: m.to }, Fields { len, at: m.from });
+        sized(m.len, (plane, from), (groups, to), m.shift, m.bit, m.width);
+    }
+    if let Some(Spread { from, shift }) = values.spread {
+        for (group, plane) in groups.chunks_exact_mut(len).zip(plane.chunks_exact(values.count)) {
             for (eight, byte) in plane.as_chunks::<8>().0.iter().zip(&mut group[from..]) {
                 let ones = u64::from_le_bytes(*eight) >> shift & 0x0101_0101_0101_0101;
                 *byte = (ones.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8;
@@ -79,20 +79,45 @@ fn join_groups(len: usize, values: &Values, plane: &[u8], groups: &mut [u8]) {
     }
 }
 
-/// [`fields`] with a constant length where the length is a usual one.
+/// Where fields lie: at `at` in each record of `len` bytes.
+#[derive(Clone, Copy)]
+struct Fields {
+    len: usize,
+    at: usize,
+}
+
+/// Moves the fields of one move in all records: with a constant number of bytes where it is a
+/// usual one, so that a field is a vector or two.
 #[inline(always)]
-fn sized(from: &[u8], to: &mut [u8], right: u32, left: u32, width: u32) {
+fn sized(
+    n: usize,
+    from: (&[u8], Fields),
+    to: (&mut [u8], Fields),
+    right: u32,
+    left: u32,
+    width: u32,
+) {
+    #[inline(always)]
+    fn all(
+        (source, from): (&[u8], Fields),
+        (target, to): (&mut [u8], Fields),
+        one: impl Fn(&[u8], &mut [u8]),
+    ) {
+        for (s, t) in source.chunks_exact(from.len).zip(target.chunks_exact_mut(to.len)) {
+            one(&s[from.at..], &mut t[to.at..]);
+        }
+    }
     #[inline(always)]
     fn exactly<const N: usize>(from: &[u8], to: &mut [u8], right: u32, left: u32, width: u32) {
         if let (Some(from), Some(to)) = (from.first_chunk::<N>(), to.first_chunk_mut::<N>()) {
             fields(from, to, right, left, width);
         }
     }
-    match from.len() {
-        16 => exactly::<16>(from, to, right, left, width),
-        32 => exactly::<32>(from, to, right, left, width),
-        64 => exactly::<64>(from, to, right, left, width),
-        _ => fields(from, to, right, left, width),
+    match n {
+        16 => all(from, to, |f, t| exactly::<16>(f, t, right, left, width)),
+        32 => all(from, to, |f, t| exactly::<32>(f, t, right, left, width)),
+        64 => all(from, to, |f, t| exactly::<64>(f, t, right, left, width)),
+        _ => all(from, to, |f, t| fields(&f[..n], &mut t[..n], right, left, width)),
     }
 }
 
