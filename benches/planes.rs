@@ -83,13 +83,21 @@ fn cascades(c: &mut Criterion) {
                     let outs = coded.chunks_mut(CHUNK).zip(rest.chunks_mut(CHUNK)).zip(&mut lens);
                     for (words, ((coded, rest), len)) in words.chunks(2 * CHUNK).zip(outs) {
                         let plan = cascade::plan(&cascade::sample_bf16(words));
-                        *len = cascade::encode_bf16(level, &plan, words, rest, &mut scratch, coded)
-                            .expect("weights shrink");
+                        *len = cascade::encode_bf16(
+                            level,
+                            &plan,
+                            words,
+                            rest,
+                            &mut scratch,
+                            coded,
+                            None,
+                        )
+                        .expect("weights shrink");
                     }
                 });
             });
-            for (how, non_temporal) in [("decode", false), ("decode-nt", true)] {
-                group.bench_function(how, |b| {
+            {
+                group.bench_function("decode", |b| {
                     b.iter(|| {
                         let ins = coded.chunks(CHUNK).zip(rest.chunks(CHUNK)).zip(&lens);
                         for (words, ((coded, rest), len)) in back.chunks_mut(2 * CHUNK).zip(ins) {
@@ -99,7 +107,7 @@ fn cascades(c: &mut Criterion) {
                                 rest,
                                 &mut scratch,
                                 words,
-                                non_temporal
+                                false
                             ));
                         }
                     });

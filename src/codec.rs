@@ -80,6 +80,38 @@ pub struct Scratch {
     known: known::KnownScratch,
 }
 
+impl Scratch {
+    /// Whether [`encode`] finds the hash of a chunk on its way, as far as the method and the type
+    /// tell: a pass less over bytes that come from memory.
+    pub fn hashes(level: Level, method: Method, spec: &ChunkSpec) -> bool {
+        level.has_wide_hash()
+            && method == Method::Fast
+            && spec.dtype == Dtype::BF16
+            && !spec.big_endian
+    }
+
+    /// The 64-bit xxh3 of the last chunk's bytes, where coding found it.
+    pub fn take_digest(&mut self) -> Option<u64> {
+        self.planes.digest.take()
+    }
+
+    /// Says that decoded chunks are not read soon, and that all of them are larger than caches.
+    pub fn write_far(&mut self, far: bool) {
+        self.planes.far = far;
+    }
+
+    /// Takes what a payload held before and clears it: filling a buffer of this length with
+    /// anything that a kernel overwrites costs a quarter of the fastest method's time, so kernels
+    /// write over old bytes.
+    pub fn reuse(&mut self, payload: &mut Vec<u8>) {
+        let old = &mut self.planes.old;
+        if payload.len() > old.len() {
+            std::mem::swap(payload, old);
+        }
+        payload.clear();
+    }
+}
+
 /// Appends the payload of a chunk to `out` and returns its form.
 ///
 /// `bytes` is whole words of `spec.dtype`. The payload is never longer than `bytes`.
@@ -96,6 +128,7 @@ pub fn encode(
 ) -> Result<u8> {
     let start = out.len();
     let word = spec.dtype.word_len();
+    scratch.planes.digest = None;
     if method != Method::Raw && is_constant(bytes, word) {
         out.extend_from_slice(&bytes[..word]);
         return Ok(form::CONSTANT);
@@ -165,6 +198,7 @@ pub fn decode(
     out: &mut [u8],
 ) -> Result<()> {
     let word = spec.dtype.word_len();
+    scratch.planes.digest = None;
     let planes = &mut scratch.planes;
     let done = match (form, spec.dtype.fields()) {
         (form::STORED, _) if payload.len() == out.len() => {
@@ -196,6 +230,7 @@ pub fn decode(
     done.ok_or_else(|| Error::Corrupt("the coded data is damaged".into()))?;
     if spec.big_endian && word > 1 {
         swap_words(out, word);
+        planes.digest = None;
     }
     Ok(())
 }

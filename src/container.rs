@@ -11,22 +11,13 @@ pub mod manifest;
 pub mod meta;
 pub mod record;
 
+pub use crate::hash::{hash64, hash128};
 pub use base::BaseRecord;
 pub use header::{HEADER_LEN, Header, TRAILER_LEN, Trailer};
 pub use index::Index;
 pub use manifest::{Entry, EntryKind, Manifest};
 pub use meta::{ChunkMeta, Origin, Piece, Reference};
 pub use record::{RECORD_HEADER_LEN, RecordHeader, RecordType};
-
-/// 64-bit xxh3, the hash of chunks, with SIMD picked at run time.
-pub fn hash64(bytes: &[u8]) -> u64 {
-    twox_hash::XxHash3_64::oneshot(bytes)
-}
-
-/// 128-bit xxh3, the hash of lists of chunk digests.
-pub fn hash128(bytes: &[u8]) -> u128 {
-    twox_hash::XxHash3_128::oneshot(bytes)
-}
 
 /// The low half of [`hash64`], which guards headers and metadata.
 pub(crate) fn check32(parts: &[&[u8]]) -> u32 {

@@ -25,6 +25,7 @@ pub mod error;
 pub mod format;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+pub mod hash;
 pub mod pipeline;
 pub mod predict;
 pub mod shader;

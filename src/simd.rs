@@ -7,6 +7,7 @@
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
+pub(crate) mod far;
 
 use std::sync::OnceLock;
 
@@ -98,11 +99,30 @@ impl Level {
         }
     }
 
+    /// Whether kernels at this level hash what they have in registers.
+    pub(crate) fn has_wide_hash(self) -> bool {
+        !matches!(self.name(), "scalar" | "avx2")
+    }
+
     #[inline]
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(crate) fn isa(self) -> Isa {
         self.0
     }
+}
+
+/// Fetches the lines of `bytes[at..at + len]`, as far as they exist, into the caches without
+/// waiting for them. Streams that the hardware follows end at every page of 4 KiB.
+#[inline(always)]
+pub(crate) fn prefetch(bytes: &[u8], at: usize, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in bytes.get(at..).unwrap_or(&[]).chunks(64).take(len / 64) {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: the line is memory of ours, and fetching it changes nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (bytes, at, len);
 }
 
 #[cfg(target_arch = "x86_64")]

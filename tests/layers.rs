@@ -6,12 +6,13 @@ use std::{
 };
 
 /// Layer of every top-level module; kernels of layer 1 are ordered among themselves below.
-const LAYERS: [(&str, u32); 21] = [
+const LAYERS: [(&str, u32); 22] = [
     ("error", 0),
     ("dtype", 0),
     ("bits", 0),
     ("source", 0),
     ("simd", 0),
+    ("hash", 1),
     ("shader", 0),
     ("transform", 10),
     ("predict", 11),

@@ -1,7 +1,7 @@
 //! Input → archive.
 
 use super::{
-    decode::{Buffers, spec_of},
+    decode::Buffers,
     digest::{Digests, file_ends, leaves},
     input::Input,
     options::Options,
@@ -14,6 +14,7 @@ use crate::{
     codec::{self, Scratch},
     container::{ChunkMeta, EntryKind, Origin, Piece, RecordType, hash64, header::FEATURE_BASE},
     pipeline,
+    simd::far,
 };
 use std::{collections::BTreeSet, io::Write, path::Path, time::Instant};
 
@@ -61,7 +62,28 @@ pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
 /// As for [`compress`].
 pub fn compress_into(bytes: &[u8], options: &Options, out: &mut Vec<u8>) -> Result<Summary> {
     out.clear();
-    compress_input(&Input::from_bytes("data", bytes, options.dtype), options, out)
+    let input = Input::from_bytes("data", bytes, options.dtype);
+    if bytes.len() < FAR {
+        return compress_input(&input, options, out);
+    }
+    compress_input(&input, options, &mut FarWriter(out))
+}
+
+/// Bytes from which on output is written past the caches.
+const FAR: usize = 8 << 20;
+
+/// A large archive in memory.
+struct FarWriter<'a>(&'a mut Vec<u8>);
+
+impl Write for FarWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        far::append(self.0, bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Compresses a file or directory into the archive `out`.
@@ -246,14 +268,21 @@ impl ChunkCoder {
         options: &Options,
     ) -> Result<()> {
         let Coded { kind, meta: out, payload, form, leaves: found } = &mut self.coded;
-        payload.clear();
+        self.scratch.reuse(payload);
+        let fused = chunk.copy_of.is_none() && chunk.known.is_empty();
+        let spec = codec::ChunkSpec {
+            dtype: chunk.dtype,
+            big_endian: chunk.big_endian,
+            row_words: chunk.row_words,
+        };
+        let fused = fused && Scratch::hashes(options.level, options.method, &spec);
         let mut meta = ChunkMeta {
             pieces: chunk.pieces.clone(),
             dtype: chunk.dtype,
             big_endian: chunk.big_endian,
             continues_group: chunk.continues_group,
             row_words: chunk.row_words,
-            digest: hash64(bytes),
+            digest: if fused { 0 } else { hash64(bytes) },
             form: 0,
             references: Vec::new(),
             copy_of: chunk.copy_of,
@@ -261,12 +290,14 @@ impl ChunkCoder {
         *kind = RecordType::Copy;
         if chunk.copy_of.is_none() {
             *kind = RecordType::Chunk;
-            let spec = spec_of(&meta);
             let (level, method) = (options.level, options.method);
             let (offers, scratch) = (&chunk.offers, &mut self.scratch);
             let coded =
                 codec::encode_known(level, method, &spec, bytes, known, offers, scratch, payload)?;
             meta.form = coded.form;
+            if fused {
+                meta.digest = self.scratch.take_digest().unwrap_or_else(|| hash64(bytes));
+            }
             for i in coded.inputs {
                 let mut reference = chunk.known[usize::from(i)].clone();
                 if let Origin::Base { digest } = &mut reference.origin {

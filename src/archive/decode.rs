@@ -38,8 +38,11 @@ impl Archive<'_> {
             buffers.known.iter().take(stored.meta.references.len()).map(|k| &k[..]).collect();
         let form = stored.meta.form;
         let scratch = &mut buffers.scratch;
+        scratch.write_far(buffers.far);
         let decoded = codec::decode_known(level, &spec, form, payload, &known, scratch, out);
-        let decoded = decoded.and_then(|()| match hash64(out) == chunk.meta.digest {
+        let digest = scratch.take_digest().filter(|_| known.is_empty());
+        let digest = move |out: &[u8]| digest.unwrap_or_else(|| hash64(out));
+        let decoded = decoded.and_then(|()| match digest(out) == chunk.meta.digest {
             true => Ok(()),
             false => Err(Error::Corrupt("the checksum does not match".into())),
         });
@@ -133,6 +136,8 @@ pub(super) struct Buffers {
     pub known: Vec<Vec<u8>>,
     /// Chunks of one group, which others of it may refer to.
     kept: Vec<(usize, Vec<u8>)>,
+    /// Whether decoded chunks are not read soon, and all of them are larger than the caches.
+    pub far: bool,
     spare: Vec<Vec<u8>>,
     /// What was prepared of the base.
     pub below: Below,

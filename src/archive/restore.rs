@@ -60,6 +60,9 @@ pub fn decompress_into(archive: &[u8], out: &mut [u8], options: &Options) -> Res
     Archive::from_bytes(archive, options.limits)?.restore_into(out, options)
 }
 
+/// Bytes from which on output in memory is written past the caches.
+const FAR: usize = 8 << 20;
+
 /// Slices of the output that one chunk fills.
 type Slots<'o> = Mutex<Vec<&'o mut [u8]>>;
 
@@ -107,6 +110,7 @@ impl Archive<'_> {
         }
         self.ensure_base(options)?;
         let mut slots: Vec<Slots> = self.chunks.iter().map(|_| Mutex::default()).collect();
+        let far = out.len() >= FAR;
         let mut rest = out;
         for place in &self.places {
             let (head, tail) = rest.split_at_mut(place.piece.len as usize);
@@ -116,6 +120,7 @@ impl Archive<'_> {
         }
         let work = |w: &mut Worker| {
             let mut slot = slots[w.job].lock().unwrap_or_else(PoisonError::into_inner);
+            w.buffers.far = far;
             if let [whole] = &mut slot[..] {
                 self.decode_chunk(w.job, options.level, &mut w.buffers, whole)
                     .map_err(|e| self.locate(w.job, e))?;

@@ -7,13 +7,12 @@ use super::{
 };
 use crate::{
     entropy::cascade::{self, Plan},
+    hash::Stream,
     simd::Level,
 };
 
 /// Bits of the rest beside an exponent of 8 bits.
 const REST_BITS: u8 = 8;
-/// Words decoded at a time.
-const PIECE: usize = 16 << 10;
 
 /// Appends the payload of a chunk of bf16 words. `None` where it would not shrink; what was
 /// appended is then of no use.
@@ -21,13 +20,34 @@ pub fn encode(level: Level, words: &[u8], planes: &mut Planes, out: &mut Vec<u8>
     let n = words.len() / 2;
     let counts = cascade::sample_bf16(words);
     let plan: Plan = cascade::plan(&counts);
+    // A level that turns out larger than the sample says is tried again with all the room there is.
+    let counted: u64 = counts.iter().map(|&c| u64::from(c)).sum();
+    let expected = plan.digits_and_raw_len(&counts) * n as u64 / counted.max(1);
+    let expected = n + expected as usize + expected as usize / 64 + 1024;
+    encode_within(level, &plan, expected.min(words.len()), words, planes, out)
+        .or_else(|| encode_within(level, &plan, words.len(), words, planes, out))
+}
+
+/// As [`encode`], in at most `most` bytes; `out` is as before where that does not do.
+fn encode_within(
+    level: Level,
+    plan: &Plan,
+    most: usize,
+    words: &[u8],
+    planes: &mut Planes,
+    out: &mut Vec<u8>,
+) -> Option<u8> {
+    let n = words.len() / 2;
     let head = [CASCADE, REST_BITS, 1, 0];
     let start = out.len();
     let rest_at = start + head.len() + PREFIX;
     let symbols_at = rest_at + n + PREFIX;
-    let end = start + words.len();
+    let end = start + most;
     if symbols_at + GUARD >= end {
         return None;
+    }
+    if out.is_empty() {
+        std::mem::swap(out, &mut planes.old);
     }
     out.resize(end, 0);
     out[start..start + head.len()].copy_from_slice(&head);
@@ -35,10 +55,16 @@ pub fn encode(level: Level, words: &[u8], planes: &mut Planes, out: &mut Vec<u8>
     let (front, symbols) = out.split_at_mut(symbols_at + GUARD);
     let rest = &mut front[rest_at..rest_at + n];
     let room = plane::cascade_room(&mut planes.coder.cascade, n);
-    let len = cascade::encode_bf16(level, &plan, words, rest, room, symbols)?;
+    let mut hash = Stream::new(level);
+    let coded = cascade::encode_bf16(level, plan, words, rest, room, symbols, Some(&mut hash));
+    let Some(len) = coded else {
+        out.truncate(start);
+        return None;
+    };
     put_prefix(&mut out[symbols_at - PREFIX..symbols_at], CASCADE, GUARD + len);
     out.truncate(symbols_at + GUARD + len);
     plane::guard_cascade(&mut out[symbols_at..]);
+    planes.digest = level.has_wide_hash().then(|| hash.finish_of(words));
     Some(form::SPLIT)
 }
 
@@ -58,9 +84,11 @@ pub fn decode(
     let n = rest.len();
     let room = plane::cascade_room(&mut planes.coder.cascade, n);
     let cascade = plane::guarded_cascade(symbols.data)?;
+    let mut hash = Stream::new(level);
     let mut decoder = cascade::Decoder::new(level, n, cascade, room)?;
-    for (rest, out) in rest.chunks(PIECE).zip(out.chunks_mut(2 * PIECE)) {
-        decoder.decode_bf16(rest, out, false).then_some(())?;
-    }
+    // What is hashed later must stay in the caches.
+    let far = planes.far && level.has_wide_hash();
+    decoder.decode_bf16(rest, out, far, Some(&mut hash)).then_some(())?;
+    planes.digest = Some(hash.finish_of(out));
     Some(())
 }

@@ -61,6 +61,12 @@ pub struct Planes {
     pub rows: Vec<u8>,
     pub columns: Vec<u8>,
     pub counts: Vec<u32>,
+    /// The hash of the chunk's bytes, where a kernel found it on its way.
+    pub digest: Option<u64>,
+    /// Whether decoded chunks are not read soon, and all of them are larger than the caches.
+    pub far: bool,
+    /// Bytes of any value, for payloads that will be overwritten.
+    pub old: Vec<u8>,
     pub coder: CoderScratch,
 }
 

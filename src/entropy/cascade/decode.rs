@@ -4,7 +4,7 @@ use super::{MAX_LEVELS, PAD, digits_len, header_len, scalar, scratch_len};
 use super::{avx2, avx512};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Isa;
-use crate::simd::Level;
+use crate::{hash::Stream, simd::Level};
 
 /// Decodes a plane piece by piece. All deeper levels are decoded into the scratch space first,
 /// which is a fraction of the work; then each piece takes its digits of level 0.
@@ -91,28 +91,33 @@ impl<'a> Decoder<'a> {
     }
 
     /// [`Decoder::decode`] for bf16 words (little endian) with their `rest`, inverse of
-    /// [`super::encode_bf16`]. With `non_temporal`, output that starts at a multiple of 64 bytes
-    /// is written past the caches: faster if it is larger than they are and not read soon.
+    /// [`super::encode_bf16`]. With `far`, levels that can write past the caches do: faster where
+    /// the whole output is larger than they are and not read soon. Adds as many of the bytes to
+    /// `hash` as suits the level, which may be none, but never all.
     ///
     /// # Panics
     /// As [`Decoder::decode`], or if lengths differ.
     #[must_use]
-    pub fn decode_bf16(&mut self, rest: &[u8], bytes: &mut [u8], non_temporal: bool) -> bool {
+    pub fn decode_bf16(
+        &mut self,
+        rest: &[u8],
+        bytes: &mut [u8],
+        far: bool,
+        hash: Option<&mut Stream>,
+    ) -> bool {
         assert!(bytes.len() == 2 * rest.len());
         let digits = self.take(rest.len());
         let (common, escapes) = (self.common, self.escapes);
-        let _ = non_temporal;
+        let _ = far;
         let taken = match self.level.isa() {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
             Isa::Avx512 => unsafe {
-                avx512::decode_bf16(common, digits, escapes, rest, bytes, non_temporal)
+                avx512::decode_bf16(common, digits, escapes, rest, bytes, far, hash)
             },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx2 => unsafe {
-                avx2::decode_bf16(common, digits, escapes, rest, bytes, non_temporal)
-            },
+            Isa::Avx2 => unsafe { avx2::decode_bf16(common, digits, escapes, rest, bytes, far) },
             _ => scalar::decode_bf16(common, digits, escapes, rest, bytes),
         };
         self.advance(taken)
@@ -159,10 +164,10 @@ pub fn decode_bf16(
     rest: &[u8],
     scratch: &mut [u8],
     bytes: &mut [u8],
-    non_temporal: bool,
+    far: bool,
 ) -> bool {
     Decoder::new(level, rest.len(), cascade, scratch)
-        .is_some_and(|mut d| d.decode_bf16(rest, bytes, non_temporal))
+        .is_some_and(|mut d| d.decode_bf16(rest, bytes, far, None))
 }
 
 fn decode_level(

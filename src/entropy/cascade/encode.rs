@@ -4,7 +4,7 @@ use super::{PAD, Plan, digits_len, header_len, scalar, scratch_len};
 use super::{avx2, avx512};
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Isa;
-use crate::simd::Level;
+use crate::{hash::Stream, simd::Level};
 
 /// Writes the cascade of `symbols` and returns its length; none as soon as it would not fit into
 /// `out`.
@@ -24,7 +24,8 @@ pub fn encode(
 }
 
 /// [`encode`] of the exponents of bf16 words (little endian), whose sign and mantissa (rotated
-/// left by one, as in `transform::split`) go to `rest`, one byte a word.
+/// left by one, as in `transform::split`) go to `rest`, one byte a word. Adds as many of the bytes to
+/// `hash` as suits the level, which may be none, but never all.
 ///
 /// # Panics
 /// If `scratch` is shorter than [`scratch_len`] of the words or lengths differ.
@@ -35,13 +36,14 @@ pub fn encode_bf16(
     rest: &mut [u8],
     scratch: &mut [u8],
     out: &mut [u8],
+    hash: Option<&mut Stream>,
 ) -> Option<usize> {
     let n = rest.len();
     assert!(bytes.len() == 2 * n);
     encode_levels(level, plan, n, scratch, out, |common, digits, escapes| match level.isa() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::encode_bf16(common, bytes, rest, digits, escapes) },
+        Isa::Avx512 => unsafe { avx512::encode_bf16(common, bytes, rest, digits, escapes, hash) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         Isa::Avx2 => unsafe { avx2::encode_bf16(common, bytes, rest, digits, escapes) },

@@ -1,5 +1,6 @@
 //! Which symbols the levels of a cascade stand for.
 use super::MAX_LEVELS;
+use crate::simd;
 
 /// Symbols of the levels of a cascade, from [`plan`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +91,16 @@ pub fn sample(symbols: &[u8]) -> [u32; 256] {
 /// [`sample`] of the symbols of bf16 words: their exponents.
 pub fn sample_bf16(bytes: &[u8]) -> [u32; 256] {
     let words = bytes.as_chunks::<2>().0;
+    if words.len() >= SAMPLED_FROM {
+        // Far apart, and the first that is read of a chunk: all at once, not one after another.
+        sampled(words.len()).for_each(|at| simd::prefetch(bytes, 2 * at, 2 * GROUP));
+    }
     count_groups(words.len(), |i| (u16::from_le_bytes(words[i]) >> 7) as u8)
+}
+
+/// Where the sampled groups of `n` symbols start.
+fn sampled(n: usize) -> impl Iterator<Item = usize> {
+    (0..n / (GROUP * STRETCH)).map(|k| (k * STRETCH + 13 * k % STRETCH) * GROUP)
 }
 
 #[inline(always)]
@@ -102,8 +112,7 @@ fn count_groups(n: usize, symbol: impl Fn(usize) -> u8) -> [u32; 256] {
             counts[i % 4][usize::from(symbol(i))] += 1;
         }
     } else {
-        for k in 0..n / (GROUP * STRETCH) {
-            let start = (k * STRETCH + 13 * k % STRETCH) * GROUP;
+        for start in sampled(n) {
             for i in start..start + GROUP {
                 counts[i % 4][usize::from(symbol(i))] += 1;
             }

@@ -1,5 +1,8 @@
 use super::*;
-use crate::simd::Level;
+use crate::{
+    hash::{Stream, hash64},
+    simd::Level,
+};
 
 fn noise(n: usize, seed: u32) -> Vec<u32> {
     let mut x = seed | 1;
@@ -72,15 +75,32 @@ fn bf16_words_give_the_bytes_of_their_exponents() {
                 for level in Level::available() {
                     let (mut rest, mut scratch) = (vec![0xAA; n], vec![0xAA; scratch_len(n)]);
                     let mut out = vec![0xAA; want.len()];
-                    let len = encode_bf16(level, &plan, &bytes, &mut rest, &mut scratch, &mut out);
+                    let mut hash = Stream::new(level);
+                    let hashed = Some(&mut hash);
+                    let len = encode_bf16(
+                        level,
+                        &plan,
+                        &bytes,
+                        &mut rest,
+                        &mut scratch,
+                        &mut out,
+                        hashed,
+                    );
+                    assert_eq!(hash.finish_of(&bytes), hash64(&bytes), "{level:?} n={n}");
                     assert_eq!(len, Some(want.len()));
                     assert!(out == want && rest == want_rest, "{level:?} n={n} kind={kind}");
-                    for (non_temporal, offset) in [(false, 0), (true, 0), (true, 8), (true, 2)] {
+                    for (far, offset) in [(false, 0), (true, 0), (true, 8), (true, 56), (true, 2)] {
                         let mut back = vec![0xAA; 2 * n + 128];
                         let start = back.as_ptr().align_offset(64) + offset;
                         let back = &mut back[start..][..2 * n];
-                        let ok = decode_bf16(level, &want, &rest, &mut scratch, back, non_temporal);
+                        let ok = decode_bf16(level, &want, &rest, &mut scratch, back, far);
                         assert!(ok && back == bytes, "{level:?} n={n} kind={kind}");
+                        back.fill(0x55);
+                        let mut hash = Stream::new(level);
+                        let mut decoder = Decoder::new(level, n, &want, &mut scratch).unwrap();
+                        assert!(decoder.decode_bf16(&rest, back, far, Some(&mut hash)));
+                        assert!(back == bytes, "{level:?} n={n} kind={kind}");
+                        assert_eq!(hash.finish_of(&bytes), hash64(&bytes), "{level:?} n={n}");
                     }
                 }
             }
@@ -96,7 +116,8 @@ fn every_bf16_word_survives() {
         let plan = plan(&sample_bf16(&bytes));
         let (mut rest, mut scratch) = (vec![0; n], vec![0; scratch_len(n)]);
         let mut out = vec![0; 2 * n];
-        let len = encode_bf16(level, &plan, &bytes, &mut rest, &mut scratch, &mut out).unwrap();
+        let len =
+            encode_bf16(level, &plan, &bytes, &mut rest, &mut scratch, &mut out, None).unwrap();
         let mut back = vec![0; 2 * n];
         assert!(decode_bf16(level, &out[..len], &rest, &mut scratch, &mut back, false));
         assert!(back == bytes);
@@ -118,7 +139,7 @@ fn planes_decode_in_pieces() {
                 let mut words = vec![0; 2 * n];
                 let mut decoder = Decoder::new(level, n, &bytes, &mut scratch).unwrap();
                 let pieces = words.chunks_mut(2 * piece).zip(rest.chunks(piece));
-                assert!(pieces.into_iter().all(|(w, r)| decoder.decode_bf16(r, w, true)));
+                assert!(pieces.into_iter().all(|(w, r)| decoder.decode_bf16(r, w, true, None)));
                 let want =
                     |(s, r): (&u8, &u8)| u16::from_le_bytes([*r, *s]).rotate_right(1).to_le_bytes();
                 assert!(plane.iter().zip(&rest).flat_map(want).eq(words));
