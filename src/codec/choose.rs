@@ -12,12 +12,17 @@ pub const GROUP: usize = 64;
 /// Chunks up to this many words are looked at whole.
 const SMALL: usize = 8 << 10;
 
-/// Collects the heads of a sample: every 32nd group of 64 words, or all of a small chunk or where
-/// `all` is asked for.
-pub fn sample_heads(level: Level, float: &Float, words: &[u8], all: bool, heads: &mut Vec<u16>) {
+/// Groups of `n` words from one that is looked at to the next: `most`, or all of a small chunk.
+pub fn step(n: usize, most: usize) -> usize {
+    if n <= SMALL { 1 } else { most }
+}
+
+/// Collects the heads of a sample: every 32nd group of 64 words, or every fourth where `many` are
+/// asked for, or all of a small chunk.
+pub fn sample_heads(level: Level, float: &Float, words: &[u8], many: bool, heads: &mut Vec<u16>) {
     let word = usize::from(float.bits / 8);
     let n = words.len() / word;
-    let step = if all || n <= SMALL { 1 } else { 32 };
+    let step = step(n, if many { 4 } else { 32 });
     heads.clear();
     heads.resize(n.div_ceil(step) + GROUP, 0);
     let mut at = 0;

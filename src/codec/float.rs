@@ -46,7 +46,6 @@ fn symbol_policy(method: Method) -> Policy {
         Method::Fast | Method::Cascade => Policy::Coder(plane::CASCADE),
         Method::Huffman => Policy::Coder(plane::HUFFMAN),
         Method::Runs => Policy::Coder(plane::RUNS),
-        Method::Max => Policy::Smallest,
         _ => Policy::Quick,
     }
 }
@@ -108,7 +107,7 @@ pub fn encode(
     out.extend_from_slice(&fields.base.to_le_bytes());
     let escapes = match &scaled {
         None => split_words(level, &fields, words, planes),
-        Some(_) => scaled::split_words(level, float, &fields, words, planes),
+        Some(scaled) => scaled.finish_split(level, float, words, planes),
     };
     let low = low_policy(method);
     let coder = &mut planes.coder;

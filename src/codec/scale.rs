@@ -9,6 +9,8 @@
 //!                                            m = mantissa with its leading one, 16 bits
 //! ```
 
+use crate::simd::Level;
+
 /// Where exponent and mantissa are in a head (sign lowest).
 #[derive(Clone, Copy, Debug)]
 pub struct HeadFields {
@@ -17,15 +19,14 @@ pub struct HeadFields {
 }
 
 impl HeadFields {
-    /// Exponent and 16-bit mantissa; `None` for zero.
-    #[inline]
-    fn parts(self, head: u16) -> Option<(i32, u32)> {
+    /// Exponent and 16-bit mantissa, which is 0 for zero.
+    #[inline(always)]
+    fn parts(self, head: u16) -> (u32, u32) {
         let magnitude = u32::from(head) >> 1;
         let exponent = magnitude >> self.mantissa;
         let fraction = magnitude & ((1 << self.mantissa) - 1);
-        let leading = u32::from(exponent > 0) << self.mantissa;
-        let m = (leading | fraction) << (15 - self.mantissa);
-        (m != 0).then_some((exponent.max(1) as i32, m))
+        let leading = if exponent > 0 { 1 << self.mantissa } else { 0 };
+        (exponent.max(1), (leading | fraction) << (15 - self.mantissa))
     }
 }
 
@@ -35,9 +36,15 @@ const MAX_SCALE: i32 = 255;
 const COLUMN_BIAS: i32 = 64;
 
 /// Scale of every row of `row` words, relative to the smallest, which is returned.
-pub fn rows(fields: HeadFields, heads: &[u16], row: usize, scales: &mut Vec<u8>) -> i32 {
+pub fn rows(
+    level: Level,
+    fields: HeadFields,
+    heads: &[u16],
+    row: usize,
+    scales: &mut Vec<u8>,
+) -> i32 {
     let absolute: Vec<Option<i32>> =
-        heads.chunks(row).map(|words| row_scale(fields, words)).collect();
+        heads.chunks(row).map(|words| row_scale(level, fields, words)).collect();
     let least = absolute.iter().flatten().copied().min().unwrap_or(0);
     scales.clear();
     scales.extend(absolute.iter().map(|s| (s.unwrap_or(least) - least).min(MAX_SCALE) as u8));
@@ -45,21 +52,32 @@ pub fn rows(fields: HeadFields, heads: &[u16], row: usize, scales: &mut Vec<u8>)
 }
 
 /// Absolute scale of some words; `None` if all are zero.
-pub fn row_scale(fields: HeadFields, words: &[u16]) -> Option<i32> {
-    let top = words.iter().map(|&w| w >> (fields.mantissa + 1)).max()?;
-    let top = i32::from(top).max(1);
+pub fn row_scale(level: Level, fields: HeadFields, words: &[u16]) -> Option<i32> {
+    let (top, sum, n) = level.run(sum_row, (fields, words));
+    (n > 0).then(|| 8 * top as i32 + log2_eighths((sum / n).max(1)) - 8 * 30)
+}
+
+/// The largest exponent of some words, their sum in units of it, and how many are not zero.
+#[inline(always)]
+fn sum_row((fields, words): (HeadFields, &[u16])) -> (u32, u64, u64) {
+    let top = words.iter().fold(0, |most, w| most.max(w >> 1));
+    let top = (u32::from(top) >> fields.mantissa).max(1);
     let (mut sum, mut n) = (0u64, 0u64);
-    for &w in words {
-        if let Some((e, m)) = fields.parts(w) {
+    for words in words.chunks(1 << 10) {
+        let mut some = 0u32;
+        for &w in words {
+            let (e, m) = fields.parts(w);
             sum += u64::from((m << 15) >> (top - e).min(31));
-            n += 1;
+            some += u32::from(m != 0);
         }
+        n += u64::from(some);
     }
-    (n > 0).then(|| 8 * top + log2_eighths((sum / n).max(1)) - 8 * 30)
+    (top, sum, n)
 }
 
 /// Scale of every column, given what [`rows`] found.
 pub fn columns(
+    level: Level,
     fields: HeadFields,
     heads: &[u16],
     row: usize,
@@ -72,13 +90,8 @@ pub fn columns(
     for (words, &scale) in heads.chunks(row).zip(row_scales) {
         let scale = least + i32::from(scale);
         let (octave, eighth) = (scale.div_euclid(8), scale.rem_euclid(8) as usize);
-        for ((&w, sum), n) in words.iter().zip(&mut sums).zip(&mut counts) {
-            if let Some((e, m)) = fields.parts(w) {
-                let m = u64::from(m) * INVERSE_EIGHTHS[eighth];
-                *sum += (m << 15) >> (octave + 16 - e).clamp(0, 63);
-                *n += 1;
-            }
-        }
+        let args = (fields, words, octave, INVERSE_EIGHTHS[eighth], &mut sums[..], &mut counts[..]);
+        level.run(add_columns, args);
     }
     scales.clear();
     scales.extend(sums.iter().zip(&counts).map(|(&sum, &n)| {
@@ -90,6 +103,26 @@ pub fn columns(
     }));
     let least = scales.iter().copied().min().unwrap_or(0);
     scales.iter_mut().for_each(|s| *s -= least);
+}
+
+/// Adds a row's words to the sums of their columns.
+#[inline(always)]
+fn add_columns(
+    (fields, words, octave, inverse, sums, counts): (
+        HeadFields,
+        &[u16],
+        i32,
+        u64,
+        &mut [u64],
+        &mut [u32],
+    ),
+) {
+    for ((&w, sum), n) in words.iter().zip(sums).zip(counts) {
+        let (e, m) = fields.parts(w);
+        let m = u64::from(m) * inverse;
+        *sum += (m << 15) >> (octave + 16 - e as i32).clamp(0, 63) as u64;
+        *n += u32::from(m != 0);
+    }
 }
 
 /// 2^16 · 2^(−i/8).
@@ -107,6 +140,7 @@ fn log2_eighths(x: u64) -> i32 {
 /// Shift and context of every word from the scales of its row and column:
 /// `t = min(row + column, limit)`, context `t mod 8`, shift `(t div 8) · 2^k` symbols.
 pub fn shifts_and_contexts(
+    level: Level,
     rows: &[u8],
     columns: Option<&[u8]>,
     row: usize,
@@ -124,13 +158,20 @@ pub fn shifts_and_contexts(
                 contexts.fill((t & 7) as u8);
             }
             Some(columns) => {
-                for ((shift, context), &c) in shifts.iter_mut().zip(contexts).zip(columns) {
-                    let t = (u16::from(r) + u16::from(c)).min(limit);
-                    *shift = ((t >> 3) << k) as u8;
-                    *context = (t & 7) as u8;
-                }
+                level.run(add_scales, (r, columns, limit, k, shifts, contexts));
             }
         }
+    }
+}
+
+#[inline(always)]
+fn add_scales(
+    (r, columns, limit, k, shifts, contexts): (u8, &[u8], u16, u32, &mut [u8], &mut [u8]),
+) {
+    for ((shift, context), &c) in shifts.iter_mut().zip(contexts).zip(columns) {
+        let t = (u16::from(r) + u16::from(c)).min(limit);
+        *shift = ((t >> 3) << k) as u8;
+        *context = (t & 7) as u8;
     }
 }
 
@@ -148,10 +189,10 @@ mod tests {
         for (value, log) in [(1.0f32, 0.0f64), (1.5, 0.585), (0.02, -5.644), (-3.0e-20, -64.853)] {
             let words = vec![head(value); 64];
             let want = (8.0 * (127.0 + log)).floor() as i32;
-            let got = row_scale(fields, &words).unwrap();
+            let got = row_scale(Level::best(), fields, &words).unwrap();
             assert!((got - want).abs() <= 1, "{value}: {got} {want}");
         }
-        assert_eq!(row_scale(fields, &[0, 1]), None);
+        assert_eq!(row_scale(Level::best(), fields, &[0, 1]), None);
     }
 
     #[test]
@@ -160,8 +201,8 @@ mod tests {
         let heads: Vec<u16> =
             (0..64 * 32).map(|i| head(if i % 32 < 16 { 1.0 } else { 4.0 })).collect();
         let (mut r, mut c) = (Vec::new(), Vec::new());
-        let least = rows(fields, &heads, 32, &mut r);
-        columns(fields, &heads, 32, least, &r, &mut c);
+        let least = rows(Level::best(), fields, &heads, 32, &mut r);
+        columns(Level::best(), fields, &heads, 32, least, &r, &mut c);
         assert!(r.iter().all(|&s| s == 0));
         assert!(c[..16].iter().all(|&s| s == 0) && c[16..].iter().all(|&s| s == 16), "{c:?}");
     }

@@ -24,6 +24,7 @@ pub struct Scaled {
     pub fields: Split,
     pub flags: u8,
     tables: Vec<Table>,
+    escapes: usize,
 }
 
 fn head_fields(float: &Float) -> HeadFields {
@@ -36,7 +37,7 @@ fn k_of(float: &Float, fields: &Split) -> u32 {
 }
 
 /// Decides whether scales pay for a chunk whose cost without them is about `solo` bits. Leaves
-/// heads, scales, shifts and contexts in `planes`.
+/// heads, scales, shifts, contexts, and the words but for escapes and tails split, in `planes`.
 #[allow(clippy::too_many_arguments, reason = "one caller; they are what the decision rests on")]
 pub fn plan(
     level: Level,
@@ -51,42 +52,35 @@ pub fn plan(
     let n = words.len() / usize::from(float.bits / 8);
     let hf = head_fields(float);
     let word = usize::from(float.bits / 8);
-    if method == Method::Auto && !scales_vary(hf, float, words, row, word) {
+    let varying = vary(level, hf, words, row, word);
+    // In `auto` contexts must repay the slower coding, too.
+    let worthwhile = u64::from(float.bits) * if method == Method::Auto { 6 } else { 1 };
+    if varying.rows + varying.columns <= worthwhile {
         return None;
     }
     planes.heads.resize(n, 0);
     split::heads(level, float.bits, words, &mut planes.heads);
-    let least = scale::rows(hf, &planes.heads, row, &mut planes.rows);
-    scale::columns(hf, &planes.heads, row, least, &planes.rows, &mut planes.columns);
+    let least = scale::rows(level, hf, &planes.heads, row, &mut planes.rows);
+    let columns = varying.columns > u64::from(float.bits) / 2;
+    if columns {
+        let (rows, columns) = (&planes.rows, &mut planes.columns);
+        scale::columns(level, hf, &planes.heads, row, least, rows, columns);
+    }
     let most = float.bits.min(16) - 1 - float.exponent;
     let k = if float.exponent <= 5 { most.min(3) } else { most.min(2) };
     let rest_bits = float.bits.min(16) - float.exponent - k;
     let sign = solo_fields.sign.filter(|_| rest_bits > 1);
-    let mut best: Option<(u64, Scaled)> = None;
-    for columns in [true, false] {
-        let fields = Split { word_bits: float.bits, rest_bits, base: 1, sign };
-        let Some((cost, scaled)) = try_scales(level, float, fields, row, columns, planes) else {
-            continue;
-        };
-        if best.as_ref().is_none_or(|(least, _)| cost < *least) {
-            best = Some((cost, scaled));
-        }
-    }
-    // In `auto` contexts must repay the slower coding.
+    let fields = Split { word_bits: float.bits, rest_bits, base: 1, sign };
+    let (cost, scaled) = try_scales(level, method, float, fields, row, columns, planes)?;
     let margin = if method == Method::Auto { n as u64 * u64::from(float.bits) / 400 } else { 0 };
-    let (_, scaled) = best.filter(|(cost, _)| cost + margin < solo)?;
-    let columns = (scaled.flags & COLUMNS != 0).then_some(&planes.columns[..]);
-    planes.shifts.resize(n, 0);
-    planes.contexts.resize(n, 0);
-    let k = u32::from(k);
-    let (shifts, contexts) = (&mut planes.shifts, &mut planes.contexts);
-    scale::shifts_and_contexts(&planes.rows, columns, row, k, shifts, contexts);
-    Some(scaled)
+    (cost + margin < solo).then_some(scaled)
 }
 
 /// Cost in bits of a chunk coded with its rows' (and columns') scales.
+#[allow(clippy::too_many_arguments, reason = "one caller")]
 fn try_scales(
     level: Level,
+    method: Method,
     float: &Float,
     fields: Split,
     row: usize,
@@ -98,6 +92,7 @@ fn try_scales(
     planes.shifts.resize(n, 0);
     planes.contexts.resize(n, 0);
     scale::shifts_and_contexts(
+        level,
         &planes.rows,
         columns.then_some(&planes.columns[..]),
         row,
@@ -113,7 +108,13 @@ fn try_scales(
         planes.with(&fields, n, |p| split::split_heads(level, &fields, &heads, Some(&shifts), p));
     (planes.heads, planes.shifts) = (heads, shifts);
     let mut counts = vec![[0u32; 256]; CONTEXTS];
-    histogram::count_contexts(level, &planes.symbols[..n], &planes.contexts, &mut counts);
+    let (symbols, contexts) = (&planes.symbols[..n], &planes.contexts[..n]);
+    if method == Method::Max {
+        histogram::count_contexts(level, symbols, contexts, &mut counts);
+    } else {
+        histogram::sample_contexts(level, symbols, contexts, &mut counts);
+    }
+    let counted: u64 = counts.as_flattened().iter().map(|&c| u64::from(c)).sum();
     let mut tables = Vec::new();
     let mut bits = 0;
     for counts in &mut counts {
@@ -121,6 +122,7 @@ fn try_scales(
         bits += frequency::cost(counts, &table) / 256;
         tables.push(table);
     }
+    bits = (u128::from(bits) * n as u128 / u128::from(counted.max(1))) as u64;
     let mut stored = Vec::new();
     plane::write_tables(&tables, &mut stored);
     encode_scale_plane(level, &planes.rows, &mut planes.coder, &mut stored);
@@ -130,7 +132,7 @@ fn try_scales(
     bits += 8 * stored.len() as u64 + 28 * escapes as u64;
     bits += n as u64 * u64::from(fields.stored_rest_bits());
     let flags = ROWS | if columns { COLUMNS } else { 0 };
-    Some((bits, Scaled { fields, flags, tables }))
+    Some((bits, Scaled { fields, flags, tables, escapes }))
 }
 
 /// A table for counts of any kind: contexts that do not occur get one too.
@@ -146,16 +148,28 @@ fn table_of(counts: &mut [u32; 256]) -> Option<Table> {
 fn base_for(fields: &Split, k: u32, heads: &[u16], shifts: &[u8], counts: &mut Vec<u32>) -> u16 {
     counts.clear();
     counts.resize((1 << fields.symbol_bits()) + 512, 0);
-    for (&head, &shift) in heads.iter().zip(shifts) {
-        let s = head >> fields.rest_bits;
-        counts[usize::from(s) + 255 - usize::from(shift)] += u32::from(s > 0);
+    // One group in a few tells as much.
+    let step = choose::step(heads.len(), 8);
+    let groups = heads.chunks(choose::GROUP).zip(shifts.chunks(choose::GROUP)).step_by(step);
+    for (heads, shifts) in groups {
+        for (&head, &shift) in heads.iter().zip(shifts) {
+            let s = head >> fields.rest_bits;
+            counts[usize::from(s) + 255 - usize::from(shift)] += u32::from(s > 0);
+        }
     }
     choose::window(counts, k)
 }
 
-/// Whether rows or columns differ so much in scale that contexts gain half a hundredth.
-fn scales_vary(hf: HeadFields, float: &Float, words: &[u8], row: usize, word: usize) -> bool {
-    const ROWS: usize = 16;
+/// How much scales vary beyond what chance explains, as 16 times a variance in eighths of an
+/// octave squared: 96 for a gain of some .07 bits a word, in proportion.
+struct Varying {
+    rows: u64,
+    columns: u64,
+}
+
+/// Looks at a part of the columns of a part of the rows.
+fn vary(level: Level, hf: HeadFields, words: &[u8], row: usize, word: usize) -> Varying {
+    const ROWS: usize = 32;
     const COLUMNS: usize = 128;
     let n_rows = words.len() / word / row;
     let width = row.min(COLUMNS);
@@ -170,13 +184,11 @@ fn scales_vary(hf: HeadFields, float: &Float, words: &[u8], row: usize, word: us
         sampled += 1;
     }
     let (mut rows, mut columns) = (Vec::new(), Vec::new());
-    let least = scale::rows(hf, &heads, width, &mut rows);
-    scale::columns(hf, &heads, width, least, &rows, &mut columns);
+    let least = scale::rows(level, hf, &heads, width, &mut rows);
+    scale::columns(level, hf, &heads, width, least, &rows, &mut columns);
     // The mean of m magnitudes has a deviation of about 8.7 / √m eighths of an octave.
     let excess = |scales: &[u8], m: usize| variance_q4(scales).saturating_sub(76 * 16 / m as u64);
-    let signal = excess(&rows, width) + excess(&columns, sampled);
-    // Gain of about log2(1 + 2 v) / 2 bits for a variance v in nats, against bits / 200.
-    signal > 16 * u64::from(float.bits) * 3 / 8
+    Varying { rows: excess(&rows, width), columns: excess(&columns, sampled) }
 }
 
 /// 16 times the variance.
@@ -187,35 +199,35 @@ fn variance_q4(values: &[u8]) -> u64 {
     16 * (squares * n - sum * sum) / (n * n)
 }
 
-/// Splits all words with the scales that [`plan`] left in `planes`.
-pub fn split_words(
-    level: Level,
-    float: &Float,
-    fields: &Split,
-    words: &[u8],
-    planes: &mut Planes,
-) -> usize {
-    let n = planes.heads.len();
-    let heads = std::mem::take(&mut planes.heads);
-    let shifts = std::mem::take(&mut planes.shifts);
-    let escapes =
-        planes.with(fields, n, |p| split::split_heads(level, fields, &heads, Some(&shifts), p));
-    planes.escapes.resize(planes.escapes.len().max(escapes), 0);
-    if escapes > 0 {
-        let list = &mut planes.escapes[..escapes];
-        split::escapes_of_heads(level, fields, &heads, &planes.symbols[..n], list);
-    }
-    (planes.heads, planes.shifts) = (heads, shifts);
-    let word = usize::from(float.bits / 8);
-    for (i, tail) in planes.tails[..fields.n_tails()].iter_mut().enumerate() {
-        for (byte, w) in tail.iter_mut().zip(words.chunks_exact(word)) {
-            *byte = w[i];
-        }
-    }
-    escapes
-}
-
 impl Scaled {
+    /// Lists escapes and cuts off tails, which [`plan`] left. Returns how many escapes there are.
+    pub fn finish_split(
+        &self,
+        level: Level,
+        float: &Float,
+        words: &[u8],
+        planes: &mut Planes,
+    ) -> usize {
+        let (n, escapes) = (planes.heads.len(), self.escapes);
+        planes.escapes.resize(planes.escapes.len().max(escapes), 0);
+        if escapes > 0 {
+            let list = &mut planes.escapes[..escapes];
+            let symbols = &planes.symbols[..n];
+            split::escapes_of_heads(level, &self.fields, &planes.heads, symbols, list);
+        }
+        match (usize::from(float.bits / 8), &mut planes.tails[..self.fields.n_tails()]) {
+            (4, [t0, t1]) => level.run(tails_32, (words, &mut t0[..n], &mut t1[..n])),
+            (word, tails) => {
+                for (i, tail) in tails.iter_mut().enumerate() {
+                    for (byte, w) in tail.iter_mut().zip(words.chunks_exact(word)) {
+                        *byte = w[i];
+                    }
+                }
+            }
+        }
+        escapes
+    }
+
     /// Appends the planes of scales.
     pub fn encode_scales(&self, level: Level, planes: &mut Planes, out: &mut Vec<u8>) {
         encode_scale_plane(level, &planes.rows, &mut planes.coder, out);
@@ -250,6 +262,14 @@ impl Scaled {
         let len = (out.len() - start - plane::PREFIX) as u32;
         out[start + 1..start + plane::PREFIX].copy_from_slice(&len.to_le_bytes());
         plane::CONTEXTS
+    }
+}
+
+/// The two low bytes of 32-bit words.
+#[inline(always)]
+fn tails_32((words, t0, t1): (&[u8], &mut [u8], &mut [u8])) {
+    for ((word, a), b) in words.as_chunks::<4>().0.iter().zip(t0).zip(t1) {
+        (*a, *b) = (word[0], word[1]);
     }
 }
 
@@ -301,6 +321,7 @@ pub fn decode(
     planes.shifts.resize(n, 0);
     planes.contexts.resize(n, 0);
     scale::shifts_and_contexts(
+        level,
         &planes.rows,
         columns.then_some(&planes.columns[..]),
         float.row?,
