@@ -1,11 +1,13 @@
 //! Bounded work over threads: jobs run in any order, their results are delivered in job order.
 //!
-//! Every worker owns one state (buffers, scratch) and never holds more than one finished job, so
-//! memory is bounded by the number of workers. A worker whose job is done waits for its turn and
-//! delivers by itself while the data is still in its cache; the others go on coding.
+//! A job has a state (buffers, scratch), of which there are half as many again as workers, so memory
+//! is bounded. A worker whose job is not the next to be delivered leaves its state to whoever
+//! delivers that one, and goes on with a spare state: waking a thread that sleeps takes as long as
+//! coding a tenth of a chunk.
 
 use crate::{Error, Result};
 use std::{
+    collections::BTreeMap,
     num::NonZeroUsize,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
@@ -42,13 +44,20 @@ pub fn worker_count(threads: usize) -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-struct Turn<D> {
+/// Results on their way.
+struct Turn<S> {
+    /// The job to be delivered next.
     next: usize,
-    failed: Option<(usize, Error)>,
-    deliver: D,
+    /// Whether some worker is delivering.
+    busy: bool,
+    done: BTreeMap<usize, (S, Result<()>)>,
+    spare: Vec<S>,
+    /// States that may still be made.
+    more: usize,
+    failed: Option<Error>,
 }
 
-/// Runs jobs in three stages on `threads` workers, each with one state of `new_state`:
+/// Runs jobs in three stages on `threads` workers, each job with a state of `new_state`:
 /// `take` in job order, one at a time (it returns `false` when there are no more jobs), `work`
 /// in parallel, `deliver` in job order, one at a time.
 ///
@@ -83,8 +92,16 @@ pub fn run_ordered<S: Send>(
             source: std::io::Error::other(e),
         })?;
     let source = Mutex::new((0usize, true, take));
-    let turn = Mutex::new(Turn { next: 0, failed: None, deliver });
-    let turned = Condvar::new();
+    let deliver = Mutex::new(deliver);
+    let turns = Mutex::new(Turn {
+        next: 0,
+        busy: false,
+        done: BTreeMap::new(),
+        spare: Vec::new(),
+        more: workers + workers.div_ceil(2),
+        failed: None,
+    });
+    let spared = Condvar::new();
     let taken = |state: &mut S| {
         let mut source = lock(&source);
         let (next, more, take) = &mut *source;
@@ -97,34 +114,65 @@ pub fn run_ordered<S: Send>(
         *next += 1;
         (job, result)
     };
-    let worker = || {
-        let mut state = new_state();
+    // A state for the next job; none after a failure.
+    let state = || {
+        let mut turn = lock(&turns);
         loop {
+            if turn.failed.is_some() {
+                return None;
+            }
+            if let Some(state) = turn.spare.pop() {
+                return Some(state);
+            }
+            if turn.more > 0 {
+                turn.more -= 1;
+                drop(turn);
+                return Some(new_state());
+            }
+            turn = spared.wait(turn).unwrap_or_else(PoisonError::into_inner);
+        }
+    };
+    // Delivers all that is ready, unless another worker is at it.
+    let hand_over = |job: usize, state: S, result: Result<()>| {
+        let mut turn = lock(&turns);
+        turn.done.insert(job, (state, result));
+        if turn.busy {
+            return;
+        }
+        turn.busy = true;
+        while turn.failed.is_none() {
+            let next = turn.next;
+            let Some((mut state, result)) = turn.done.remove(&next) else { break };
+            drop(turn);
+            let result = result.and_then(|()| caught(|| lock(&deliver)(&mut state)));
+            turn = lock(&turns);
+            match result {
+                Ok(()) => turn.next = next + 1,
+                Err(e) => turn.failed = Some(e),
+            }
+            turn.spare.push(state);
+            spared.notify_all();
+        }
+        turn.busy = false;
+        if turn.failed.is_some() {
+            drop(turn);
+            lock(&source).1 = false;
+        }
+    };
+    let worker = || {
+        while let Some(mut state) = state() {
             let (job, result) = taken(&mut state);
             let result = match result {
-                Ok(false) => return,
+                Ok(false) => {
+                    // Others may wait for it, to learn that there is nothing more.
+                    lock(&turns).spare.push(state);
+                    spared.notify_all();
+                    return;
+                }
                 Ok(true) => caught(|| work(&mut state)),
                 Err(e) => Err(e),
             };
-            let mut turn = lock(&turn);
-            let earlier = |t: &Turn<_>| t.failed.as_ref().is_some_and(|f| f.0 < job);
-            while turn.next != job && !earlier(&turn) {
-                turn = turned.wait(turn).unwrap_or_else(PoisonError::into_inner);
-            }
-            if earlier(&turn) {
-                return;
-            }
-            match result.and_then(|()| caught(|| (turn.deliver)(&mut state))) {
-                Ok(()) => turn.next = job + 1,
-                Err(e) => turn.failed = Some((job, e)),
-            }
-            let stop = turn.failed.is_some();
-            drop(turn);
-            turned.notify_all();
-            if stop {
-                lock(&source).1 = false;
-                return;
-            }
+            hand_over(job, state, result);
         }
     };
     pool.scope(|scope| {
@@ -132,8 +180,8 @@ pub fn run_ordered<S: Send>(
             scope.spawn(|_| worker());
         }
     });
-    let failed = lock(&turn).failed.take();
-    failed.map_or(Ok(()), |(_, e)| Err(e))
+    let failed = lock(&turns).failed.take();
+    failed.map_or(Ok(()), Err)
 }
 
 /// A `take` stage for jobs that are numbered beforehand: `set` tells a state its job.
