@@ -130,7 +130,7 @@ pub fn encode(
             symbol_coder(out, used);
         }
         Some(scaled) => {
-            scaled.encode_scales(level, planes, out);
+            scaled.encode_scales(out);
             let used = scaled.encode_symbols(level, n, planes, out);
             symbol_coder(out, used);
         }
