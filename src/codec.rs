@@ -84,10 +84,7 @@ impl Scratch {
     /// Whether [`encode`] finds the hash of a chunk on its way, as far as the method and the type
     /// tell: a pass less over bytes that come from memory.
     pub fn hashes(level: Level, method: Method, spec: &ChunkSpec) -> bool {
-        level.has_wide_hash()
-            && method == Method::Fast
-            && spec.dtype == Dtype::BF16
-            && !spec.big_endian
+        level.hashes() && method == Method::Fast && spec.dtype == Dtype::BF16 && !spec.big_endian
     }
 
     /// The 64-bit xxh3 of the last chunk's bytes, where coding found it.

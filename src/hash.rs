@@ -130,6 +130,15 @@ impl Stream {
         avx512::Lanes::new(&self.lanes)
     }
 
+    /// [`Stream::avx512`] in two registers.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(crate) fn avx2(&mut self, blocks: usize) -> avx2::Lanes {
+        self.len += blocks * BLOCK;
+        avx2::Lanes::new(&self.lanes)
+    }
+
     /// The hash of `all`, of which what was added is the beginning, but less than all.
     pub fn finish_of(self, all: &[u8]) -> u64 {
         match all.split_at_checked(self.len) {

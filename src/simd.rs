@@ -100,8 +100,8 @@ impl Level {
     }
 
     /// Whether kernels at this level hash what they have in registers.
-    pub(crate) fn has_wide_hash(self) -> bool {
-        !matches!(self.name(), "scalar" | "avx2")
+    pub(crate) fn hashes(self) -> bool {
+        self.0 != Isa::Scalar
     }
 
     #[inline]

@@ -64,7 +64,7 @@ fn encode_within(
     put_prefix(&mut out[symbols_at - PREFIX..symbols_at], CASCADE, GUARD + len);
     out.truncate(symbols_at + GUARD + len);
     plane::guard_cascade(&mut out[symbols_at..]);
-    planes.digest = level.has_wide_hash().then(|| hash.finish_of(words));
+    planes.digest = level.hashes().then(|| hash.finish_of(words));
     Some(form::SPLIT)
 }
 
@@ -87,7 +87,7 @@ pub fn decode(
     let mut hash = Stream::new(level);
     let mut decoder = cascade::Decoder::new(level, n, cascade, room)?;
     // What is hashed later must stay in the caches.
-    let far = planes.far && level.has_wide_hash();
+    let far = planes.far && level.hashes();
     decoder.decode_bf16(rest, out, far, Some(&mut hash)).then_some(())?;
     planes.digest = Some(hash.finish_of(out));
     Some(())

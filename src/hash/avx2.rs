@@ -2,28 +2,37 @@
 
 use std::arch::x86_64::*;
 
-use super::{BLOCK, KEYS, PRIME32_1, SCRAMBLE_KEY, STRIPE};
+use super::{BLOCK, KEYS, PRIME32_1, SCRAMBLE_KEY, STRIPE, Stream};
 use crate::simd;
 
-/// Adds whole blocks, and fetches what is `ahead` bytes further on, where that is not 0.
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) fn add_blocks(lanes: &mut [u64; 8], bytes: &[u8], ahead: usize) {
-    let prime = _mm256_set1_epi64x(PRIME32_1 as i64);
-    let mut sums = halves(lanes);
-    for (i, block) in bytes.as_chunks::<BLOCK>().0.iter().enumerate() {
-        if ahead > 0 {
-            simd::prefetch(bytes, i * BLOCK + ahead, BLOCK);
+/// The lanes in registers, for kernels that have stripes in registers.
+pub(crate) struct Lanes([__m256i; 2]);
+
+impl Lanes {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(super) fn new(lanes: &[u64; 8]) -> Self {
+        Lanes(halves(lanes))
+    }
+
+    /// Adds stripe `at` of a block.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(crate) fn add(&mut self, at: usize, stripe: [__m256i; 2]) {
+        for ((sum, words), key) in self.0.iter_mut().zip(stripe).zip(halves(&KEYS[at])) {
+            let v = _mm256_xor_si256(words, key);
+            let product = _mm256_mul_epu32(v, _mm256_srli_epi64::<32>(v));
+            let swapped = _mm256_shuffle_epi32::<0b01_00_11_10>(words);
+            *sum = _mm256_add_epi64(*sum, _mm256_add_epi64(product, swapped));
         }
-        for (stripe, key) in block.as_chunks::<STRIPE>().0.iter().zip(&KEYS) {
-            let (words, keys) = (halves_of_bytes(stripe), halves(key));
-            for h in 0..2 {
-                let v = _mm256_xor_si256(words[h], keys[h]);
-                let product = _mm256_mul_epu32(v, _mm256_srli_epi64::<32>(v));
-                let swapped = _mm256_shuffle_epi32::<0b01_00_11_10>(words[h]);
-                sums[h] = _mm256_add_epi64(sums[h], _mm256_add_epi64(product, swapped));
-            }
-        }
-        for (sum, key) in sums.iter_mut().zip(halves(&SCRAMBLE_KEY)) {
+    }
+
+    /// What follows the 16 stripes of a block.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(crate) fn scramble(&mut self) {
+        let prime = _mm256_set1_epi64x(PRIME32_1 as i64);
+        for (sum, key) in self.0.iter_mut().zip(halves(&SCRAMBLE_KEY)) {
             // The product of 64 by 32 bits from two of 32 by 32.
             let x = _mm256_xor_si256(*sum, _mm256_srli_epi64::<47>(*sum));
             let x = _mm256_xor_si256(x, key);
@@ -31,12 +40,40 @@ pub(super) fn add_blocks(lanes: &mut [u64; 8], bytes: &[u8], ahead: usize) {
             *sum = _mm256_add_epi64(_mm256_mul_epu32(x, prime), _mm256_slli_epi64::<32>(high));
         }
     }
-    let [low, high] = lanes.as_chunks_mut::<4>().0 else { return };
-    // SAFETY: each array has 32 bytes.
-    unsafe {
-        _mm256_storeu_si256(low.as_mut_ptr().cast(), sums[0]);
-        _mm256_storeu_si256(high.as_mut_ptr().cast(), sums[1]);
+
+    /// Hands the lanes back to the stream they are of.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(crate) fn put_back(self, stream: &mut Stream) {
+        self.store(&mut stream.lanes);
     }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn store(self, lanes: &mut [u64; 8]) {
+        let at = lanes.as_mut_ptr().cast::<__m256i>();
+        // SAFETY: the array has 64 bytes.
+        unsafe {
+            _mm256_storeu_si256(at, self.0[0]);
+            _mm256_storeu_si256(at.add(1), self.0[1]);
+        }
+    }
+}
+
+/// Adds whole blocks, and fetches what is `ahead` bytes further on, where that is not 0.
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(super) fn add_blocks(lanes: &mut [u64; 8], bytes: &[u8], ahead: usize) {
+    let mut sum = Lanes::new(lanes);
+    for (i, block) in bytes.as_chunks::<BLOCK>().0.iter().enumerate() {
+        if ahead > 0 {
+            simd::prefetch(bytes, i * BLOCK + ahead, BLOCK);
+        }
+        for (i, stripe) in block.as_chunks::<STRIPE>().0.iter().enumerate() {
+            sum.add(i, halves_of_bytes(stripe));
+        }
+        sum.scramble();
+    }
+    sum.store(lanes);
 }
 
 #[inline]

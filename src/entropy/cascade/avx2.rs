@@ -6,9 +6,12 @@
 //! decode   bytes of four digits are spread and looked up in the register; counts of the escapes
 //!          before each place make the shuffle that brings them there, 16 places at a time
 //! ```
+mod words;
+
 use super::{PAD, scalar};
-use crate::simd::avx2::{load, load_half, store, stream};
+use crate::simd::avx2::{load, load_half, store};
 use std::arch::x86_64::*;
+pub(super) use words::{decode_bf16, encode_bf16};
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub(super) fn encode(
@@ -27,31 +30,6 @@ pub(super) fn encode(
         n += k;
     }
     n + scalar::encode(common, tail, digits_tail, &mut escapes[n..])
-}
-
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) fn encode_bf16(
-    common: [u8; 3],
-    bytes: &[u8],
-    rest: &mut [u8],
-    digits: &mut [u8],
-    escapes: &mut [u8],
-) -> usize {
-    let values = common.map(|c| _mm256_set1_epi8(c as i8));
-    let (groups, tail) = bytes.as_chunks::<64>();
-    let (digit_groups, digits_tail) = digits.split_at_mut(8 * groups.len());
-    let (rest_groups, rest_tail) = rest.split_at_mut(32 * groups.len());
-    let mut n = 0;
-    let outputs =
-        digit_groups.as_chunks_mut().0.iter_mut().zip(rest_groups.as_chunks_mut::<32>().0);
-    for (group, (digits, rest)) in groups.iter().zip(outputs) {
-        let (symbols, low) = split(group);
-        store(rest, low);
-        let (made, k) = encode_32(values, symbols, &mut escapes[n..]);
-        *digits = made;
-        n += k;
-    }
-    n + scalar::encode_bf16(common, tail, rest_tail, digits_tail, &mut escapes[n..])
 }
 
 /// Digits of 32 symbols, and how many escapes it wrote.
@@ -89,22 +67,6 @@ fn quarters(v: __m256i) -> [u64; 4] {
     ]
 }
 
-/// Exponents, and signs and mantissas, of 32 bf16 words.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn split(words: &[u8; 64]) -> (__m256i, __m256i) {
-    let [a, b] = [0, 32].map(|at| {
-        let v = load(&words[at..]);
-        _mm256_or_si256(_mm256_slli_epi16::<1>(v), _mm256_srli_epi16::<15>(v))
-    });
-    let low = _mm256_set1_epi16(0xFF);
-    let symbols = _mm256_packus_epi16(_mm256_srli_epi16::<8>(a), _mm256_srli_epi16::<8>(b));
-    let rest = _mm256_packus_epi16(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
-    // Packs work within 128-bit lanes; this puts their halves in order.
-    let order = |v| _mm256_permute4x64_epi64::<0b11_01_10_00>(v);
-    (order(symbols), order(rest))
-}
-
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 pub(super) fn decode(
     common: [u8; 3],
@@ -124,61 +86,6 @@ pub(super) fn decode(
     // If the last step took more than there are, too few are left for the scalar code as well.
     let escapes = escapes.get(n..).filter(|e| e.len() >= PAD)?;
     Some(n + scalar::decode(common, digits_tail, escapes, tail)?)
-}
-
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) fn decode_bf16(
-    common: [u8; 3],
-    digits: &[u8],
-    escapes: &[u8],
-    rest: &[u8],
-    bytes: &mut [u8],
-    non_temporal: bool,
-) -> Option<usize> {
-    // Streaming stores must be aligned: the words before the first such place go ahead, if they
-    // are whole bytes of digits.
-    let ahead = bytes.as_ptr().addr().wrapping_neg() % 32;
-    if !non_temporal || !ahead.is_multiple_of(8) || bytes.len() < ahead {
-        return decode_words::<false>(common, digits, escapes, rest, bytes);
-    }
-    let (first, bytes) = bytes.split_at_mut(ahead);
-    let (first_digits, digits) = digits.split_at(ahead / 8);
-    let (first_rest, rest) = rest.split_at(ahead / 2);
-    let n = decode_words::<false>(common, first_digits, escapes, first_rest, first)?;
-    let taken = decode_words::<true>(common, digits, escapes.get(n..)?, rest, bytes);
-    _mm_sfence();
-    Some(n + taken?)
-}
-
-#[inline]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn decode_words<const NON_TEMPORAL: bool>(
-    common: [u8; 3],
-    digits: &[u8],
-    escapes: &[u8],
-    rest: &[u8],
-    bytes: &mut [u8],
-) -> Option<usize> {
-    let table = table(common);
-    let (groups, tail) = bytes.as_chunks_mut::<64>();
-    let (digit_groups, digits_tail) = digits.split_at(8 * groups.len());
-    let (rest_groups, rest_tail) = rest.split_at(32 * groups.len());
-    let mut n = 0;
-    let inputs = digit_groups.as_chunks().0.iter().zip(rest_groups.as_chunks::<32>().0);
-    for (group, (digits, rest)) in groups.iter_mut().zip(inputs) {
-        let (symbols, k) = decode_32(table, digits, escapes.get(n..)?.first_chunk()?);
-        let [a, b] = join(symbols, load(rest));
-        if NON_TEMPORAL {
-            stream(&mut group[..32], a);
-            stream(&mut group[32..], b);
-        } else {
-            store(&mut group[..32], a);
-            store(&mut group[32..], b);
-        }
-        n += k;
-    }
-    let escapes = escapes.get(n..).filter(|e| e.len() >= PAD)?;
-    Some(n + scalar::decode_bf16(common, digits_tail, escapes, rest_tail, tail)?)
 }
 
 /// Symbol of a digit in bits 0 and 1 of an index (even places) or in bits 2 and 3 (odd places);
@@ -230,13 +137,3 @@ fn decode_32(table: __m256i, digits: &[u8; 8], escapes: &[u8; PAD]) -> (__m256i,
 /// Indices of a shuffle: eight times byte 7, and eight zeros.
 const SEVENTH: i64 = 0x0707_0707_0707_0707;
 const ZERO: i64 = 0x8080_8080_8080_8080_u64 as i64;
-
-/// Inverse of [`split`].
-#[inline]
-#[target_feature(enable = "avx2")]
-fn join(symbols: __m256i, rest: __m256i) -> [__m256i; 2] {
-    let rotate = |v| _mm256_or_si256(_mm256_srli_epi16::<1>(v), _mm256_slli_epi16::<15>(v));
-    let lo = rotate(_mm256_unpacklo_epi8(rest, symbols));
-    let hi = rotate(_mm256_unpackhi_epi8(rest, symbols));
-    [_mm256_permute2x128_si256::<0x20>(lo, hi), _mm256_permute2x128_si256::<0x31>(lo, hi)]
-}

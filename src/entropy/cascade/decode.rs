@@ -117,7 +117,9 @@ impl<'a> Decoder<'a> {
             },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx2 => unsafe { avx2::decode_bf16(common, digits, escapes, rest, bytes, far) },
+            Isa::Avx2 => unsafe {
+                avx2::decode_bf16(common, digits, escapes, rest, bytes, far, hash)
+            },
             _ => scalar::decode_bf16(common, digits, escapes, rest, bytes),
         };
         self.advance(taken)

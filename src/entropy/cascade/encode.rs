@@ -46,7 +46,7 @@ pub fn encode_bf16(
         Isa::Avx512 => unsafe { avx512::encode_bf16(common, bytes, rest, digits, escapes, hash) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::encode_bf16(common, bytes, rest, digits, escapes) },
+        Isa::Avx2 => unsafe { avx2::encode_bf16(common, bytes, rest, digits, escapes, hash) },
         _ => scalar::encode_bf16(common, bytes, rest, digits, escapes),
     })
 }

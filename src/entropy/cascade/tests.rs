@@ -89,7 +89,9 @@ fn bf16_words_give_the_bytes_of_their_exponents() {
                     assert_eq!(hash.finish_of(&bytes), hash64(&bytes), "{level:?} n={n}");
                     assert_eq!(len, Some(want.len()));
                     assert!(out == want && rest == want_rest, "{level:?} n={n} kind={kind}");
-                    for (far, offset) in [(false, 0), (true, 0), (true, 8), (true, 56), (true, 2)] {
+                    for (far, offset) in
+                        [(false, 0), (true, 0), (true, 8), (true, 16), (true, 56), (true, 2)]
+                    {
                         let mut back = vec![0xAA; 2 * n + 128];
                         let start = back.as_ptr().align_offset(64) + offset;
                         let back = &mut back[start..][..2 * n];

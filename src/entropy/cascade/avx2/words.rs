@@ -1,0 +1,214 @@
+//! bf16 words, hashed where they are in registers and written past the caches.
+//!
+//! Words are handled in blocks of the hash: 512 of them, in 16 groups of two registers, which are
+//! a stripe. The last block, which the hash treats apart, goes without.
+
+use super::{decode_32, encode_32, table};
+use crate::{
+    entropy::cascade::{PAD, scalar},
+    hash::{BLOCK, Stream},
+    simd::{
+        self,
+        avx2::{load, store},
+    },
+};
+use std::arch::x86_64::*;
+
+/// Words of a block.
+const WORDS: usize = BLOCK / 2;
+/// Bytes that are fetched ahead.
+const AHEAD: usize = 16 << 10;
+
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(in super::super) fn encode_bf16(
+    common: [u8; 3],
+    bytes: &[u8],
+    rest: &mut [u8],
+    digits: &mut [u8],
+    escapes: &mut [u8],
+    hash: Option<&mut Stream>,
+) -> usize {
+    let values = common.map(|c| _mm256_set1_epi8(c as i8));
+    let mut n = 0;
+    let mut done = 0;
+    if let Some(hash) = hash {
+        let blocks = bytes.len().saturating_sub(1) / BLOCK;
+        let mut sum = hash.avx2(blocks);
+        let outputs = digits.as_chunks_mut::<{ WORDS / 4 }>().0.iter_mut();
+        let outputs = outputs.zip(rest.as_chunks_mut::<WORDS>().0);
+        let inputs = bytes.as_chunks::<BLOCK>().0[..blocks].iter();
+        for (i, (block, (digits, rest))) in inputs.zip(outputs).enumerate() {
+            simd::prefetch(bytes, i * BLOCK + AHEAD, BLOCK);
+            let groups = block.as_chunks::<64>().0.iter().zip(digits.as_chunks_mut().0);
+            for (j, ((group, digits), rest)) in groups.zip(rest.as_chunks_mut::<32>().0).enumerate()
+            {
+                let words = [load(&group[..32]), load(&group[32..])];
+                sum.add(j, words);
+                let (symbols, low) = split(words);
+                store(rest, low);
+                let (made, k) = encode_32(values, symbols, &mut escapes[n..]);
+                *digits = made;
+                n += k;
+            }
+            sum.scramble();
+        }
+        sum.put_back(hash);
+        done = blocks * WORDS;
+    }
+    let (bytes, rest) = (&bytes[2 * done..], &mut rest[done..]);
+    let (groups, tail) = bytes.as_chunks::<64>();
+    let (digit_groups, digits_tail) = digits[done / 4..].split_at_mut(8 * groups.len());
+    let (rest_groups, rest_tail) = rest.split_at_mut(32 * groups.len());
+    let outputs =
+        digit_groups.as_chunks_mut().0.iter_mut().zip(rest_groups.as_chunks_mut::<32>().0);
+    for (group, (digits, rest)) in groups.iter().zip(outputs) {
+        let (symbols, low) = split([load(&group[..32]), load(&group[32..])]);
+        store(rest, low);
+        let (made, k) = encode_32(values, symbols, &mut escapes[n..]);
+        *digits = made;
+        n += k;
+    }
+    n + scalar::encode_bf16(common, tail, rest_tail, digits_tail, &mut escapes[n..])
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+pub(in super::super) fn decode_bf16(
+    common: [u8; 3],
+    digits: &[u8],
+    escapes: &[u8],
+    rest: &[u8],
+    bytes: &mut [u8],
+    far: bool,
+    hash: Option<&mut Stream>,
+) -> Option<usize> {
+    let table = table(common);
+    let mut n = 0;
+    let mut done = 0;
+    if let Some(hash) = hash {
+        let blocks = bytes.len().saturating_sub(1) / BLOCK;
+        let mut sum = hash.avx2(blocks);
+        done = blocks * WORDS;
+        let mut lines = Lines::new(&mut bytes[..blocks * BLOCK], far);
+        let inputs = digits.as_chunks::<{ WORDS / 4 }>().0.iter();
+        let inputs = inputs.zip(rest.as_chunks::<WORDS>().0).take(blocks).enumerate();
+        for (i, (block_digits, block_rest)) in inputs {
+            simd::prefetch(rest, i * WORDS + AHEAD, WORDS);
+            simd::prefetch(digits, i * (WORDS / 4) + AHEAD / 4, WORDS / 4);
+            let groups = block_digits.as_chunks().0.iter().zip(block_rest.as_chunks::<32>().0);
+            for (j, (digits, rest)) in groups.enumerate() {
+                let (symbols, k) = decode_32(table, digits, escapes.get(n..)?.first_chunk()?);
+                let words = join(symbols, load(rest));
+                sum.add(j, words);
+                lines.put(words);
+                n += k;
+            }
+            sum.scramble();
+        }
+        lines.end();
+        sum.put_back(hash);
+    }
+    let (groups, tail) = bytes[2 * done..].as_chunks_mut::<64>();
+    let (digit_groups, digits_tail) = digits[done / 4..].split_at(8 * groups.len());
+    let (rest_groups, rest_tail) = rest[done..].split_at(32 * groups.len());
+    let inputs = digit_groups.as_chunks().0.iter().zip(rest_groups.as_chunks::<32>().0);
+    for (group, (digits, rest)) in groups.iter_mut().zip(inputs) {
+        let (symbols, k) = decode_32(table, digits, escapes.get(n..)?.first_chunk()?);
+        let [a, b] = join(symbols, load(rest));
+        store(&mut group[..32], a);
+        store(&mut group[32..], b);
+        n += k;
+    }
+    // If the last step took more than there are, too few are left for the scalar code as well.
+    let escapes = escapes.get(n..).filter(|e| e.len() >= PAD)?;
+    Some(n + scalar::decode_bf16(common, digits_tail, escapes, rest_tail, tail)?)
+}
+
+/// Writes registers one after another.
+///
+/// Past the caches, stores must be aligned. Output that starts in the middle of a register's room,
+/// as large buffers of common allocators do, takes halves of two registers for each:
+///
+/// ```text
+/// registers   | 0 low   high | 1 low   high | 2 low   high |
+/// stores             |       0       |      1       |
+/// ```
+struct Lines<'a> {
+    bytes: &'a mut [u8],
+    at: usize,
+    place: Place,
+    last: __m256i,
+}
+
+/// Where output starts.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// It does not matter: stores are the usual ones.
+    Near,
+    Aligned,
+    Middle,
+}
+
+impl<'a> Lines<'a> {
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn new(bytes: &'a mut [u8], far: bool) -> Self {
+        let place = match bytes.as_ptr().addr() % 32 {
+            0 if far => Place::Aligned,
+            16 if far => Place::Middle,
+            _ => Place::Near,
+        };
+        Lines { bytes, at: 0, place, last: _mm256_setzero_si256() }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn put(&mut self, words: [__m256i; 2]) {
+        for v in words {
+            match self.place {
+                Place::Aligned => simd::avx2::stream(&mut self.bytes[self.at..], v),
+                Place::Middle if self.at > 0 => {
+                    let halves = _mm256_permute2x128_si256::<0x21>(self.last, v);
+                    simd::avx2::stream(&mut self.bytes[self.at - 16..], halves);
+                }
+                // The upper half of it may be written again.
+                _ => store(&mut self.bytes[self.at..], v),
+            }
+            self.last = v;
+            self.at += 32;
+        }
+    }
+
+    /// Writes what is left.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn end(&mut self) {
+        if self.place == Place::Middle && self.at > 0 {
+            store(&mut self.bytes[self.at - 32..], self.last);
+        }
+        _mm_sfence();
+    }
+}
+
+/// Exponents, and signs and mantissas, of 32 bf16 words.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn split(words: [__m256i; 2]) -> (__m256i, __m256i) {
+    let [a, b] =
+        words.map(|v| _mm256_or_si256(_mm256_slli_epi16::<1>(v), _mm256_srli_epi16::<15>(v)));
+    let low = _mm256_set1_epi16(0xFF);
+    let symbols = _mm256_packus_epi16(_mm256_srli_epi16::<8>(a), _mm256_srli_epi16::<8>(b));
+    let rest = _mm256_packus_epi16(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
+    // Packs work within 128-bit lanes; this puts their halves in order.
+    let order = |v| _mm256_permute4x64_epi64::<0b11_01_10_00>(v);
+    (order(symbols), order(rest))
+}
+
+/// Inverse of [`split`].
+#[inline]
+#[target_feature(enable = "avx2")]
+fn join(symbols: __m256i, rest: __m256i) -> [__m256i; 2] {
+    let rotate = |v| _mm256_or_si256(_mm256_srli_epi16::<1>(v), _mm256_slli_epi16::<15>(v));
+    let lo = rotate(_mm256_unpacklo_epi8(rest, symbols));
+    let hi = rotate(_mm256_unpackhi_epi8(rest, symbols));
+    [_mm256_permute2x128_si256::<0x20>(lo, hi), _mm256_permute2x128_si256::<0x31>(lo, hi)]
+}
