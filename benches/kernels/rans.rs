@@ -5,7 +5,7 @@
 
 use std::{hint::black_box, time::Duration};
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput};
 use lmc_gpu::{
     entropy::{
         frequency, histogram,
@@ -26,7 +26,8 @@ fn gaussian_symbols() -> Vec<u8> {
     values.map(|x: f32| top(x).saturating_sub(300).min(255) as u8).take(N).collect()
 }
 
-fn bench(c: &mut Criterion) {
+/// Runs all of them.
+pub fn all(c: &mut Criterion) {
     let symbols = gaussian_symbols();
     let contexts: Vec<u8> = (0..N).map(|i| (i * 7 / 13 % 8) as u8).collect();
     let mut counts = [0; 256];
@@ -118,6 +119,3 @@ fn bench(c: &mut Criterion) {
     group.bench_function("read", |b| b.iter(|| frequency::read(black_box(&bytes))));
     group.finish();
 }
-
-criterion_group!(benches, bench);
-criterion_main!(benches);

@@ -1,6 +1,4 @@
-//! Kernels between words and bytes, at every level, beside a copy of the same size.
-//!
-//! Throughput is in bytes of the words, whichever way they go. `memcpy` copies as many.
+//! Kernels between words and planes.
 
 use std::{hint::black_box, time::Duration};
 
@@ -17,10 +15,11 @@ use lmc_gpu::{
 use rand::SeedableRng;
 use rand_distr::{Distribution, Normal};
 
-const CHUNK: usize = 1 << 18;
+/// Words of a chunk.
+pub const CHUNK: usize = 1 << 18;
 
 /// Gaussian f32 weights, as the upper halves of words if they are to be bf16.
-fn weights(bf16: bool, len: usize) -> Vec<u8> {
+pub fn weights(bf16: bool, len: usize) -> Vec<u8> {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
     let normal = Normal::new(0f32, 0.02).expect("a positive deviation");
     let mut bytes = Vec::with_capacity(len);
@@ -35,19 +34,21 @@ fn weights(bf16: bool, len: usize) -> Vec<u8> {
 }
 
 /// Zeros that start at a cache line, as kernels like them; never freed.
-fn aligned(len: usize) -> &'static mut [u8] {
+pub fn aligned(len: usize) -> &'static mut [u8] {
     let buffer = vec![0u8; len + 64].leak();
     let start = buffer.as_ptr().align_offset(64);
     &mut buffer[start..][..len]
 }
 
-fn aligned_weights(bf16: bool, len: usize) -> &'static mut [u8] {
+/// [`weights`] in [`aligned`] memory.
+pub fn aligned_weights(bf16: bool, len: usize) -> &'static mut [u8] {
     let words = aligned(len);
     words.copy_from_slice(&weights(bf16, len));
     words
 }
 
-fn group_of<'a>(c: &'a mut Criterion, name: &str, len: usize) -> BenchmarkGroup<'a, WallTime> {
+/// A group of measurements of `len` bytes each.
+pub fn group_of<'a>(c: &'a mut Criterion, name: &str, len: usize) -> BenchmarkGroup<'a, WallTime> {
     let mut group = c.benchmark_group(name);
     group.sample_size(10).warm_up_time(Duration::from_millis(100));
     group.measurement_time(Duration::from_millis(400));
@@ -55,7 +56,8 @@ fn group_of<'a>(c: &'a mut Criterion, name: &str, len: usize) -> BenchmarkGroup<
     group
 }
 
-fn size_name(len: usize) -> String {
+/// A length for people.
+pub fn size_name(len: usize) -> String {
     if len >= 1 << 20 { format!("{}MiB", len >> 20) } else { format!("{}KiB", len >> 10) }
 }
 
@@ -96,23 +98,22 @@ fn cascades(c: &mut Criterion) {
                     }
                 });
             });
-            {
-                group.bench_function("decode", |b| {
-                    b.iter(|| {
-                        let ins = coded.chunks(CHUNK).zip(rest.chunks(CHUNK)).zip(&lens);
-                        for (words, ((coded, rest), len)) in back.chunks_mut(2 * CHUNK).zip(ins) {
-                            assert!(cascade::decode_bf16(
-                                level,
-                                &coded[..*len],
-                                rest,
-                                &mut scratch,
-                                words,
-                                false
-                            ));
-                        }
-                    });
+            group.bench_function("decode", |b| {
+                b.iter(|| {
+                    let ins = coded.chunks(CHUNK).zip(rest.chunks(CHUNK)).zip(&lens);
+                    for (words, ((coded, rest), len)) in back.chunks_mut(2 * CHUNK).zip(ins) {
+                        let coded = &coded[..*len];
+                        assert!(cascade::decode_bf16(
+                            level,
+                            coded,
+                            rest,
+                            &mut scratch,
+                            words,
+                            false
+                        ));
+                    }
                 });
-            }
+            });
         }
         assert!(back == words || back.iter().all(|b| *b == 0), "all are benched, or none");
     }
@@ -230,5 +231,9 @@ fn run_lengths(c: &mut Criterion) {
     }
 }
 
-criterion::criterion_group!(benches, memcpy, cascades, splits, packs, groups, run_lengths);
-criterion::criterion_main!(benches);
+/// Runs all of them.
+pub fn all(c: &mut Criterion) {
+    for bench in [memcpy, cascades, splits, packs, groups, run_lengths] {
+        bench(c);
+    }
+}
