@@ -19,6 +19,7 @@
 
 mod delta;
 mod lmc;
+mod numbers;
 mod order0;
 mod planes;
 mod runs;
@@ -140,6 +141,13 @@ pub fn decode(method: Method, dtype: Dtype, payload: &[u8], out: &mut [u8]) -> R
         true => Ok(()),
         false => Err(corrupt("bytes after the end of the payload")),
     }
+}
+
+/// Hands what `lmc` Huffman codes of `bytes` to `visit`, one group after the other: byte groups with
+/// their runs shortened.
+pub fn visit_lmc_symbols(dtype: Dtype, bytes: &[u8], visit: impl FnMut(&[u8])) {
+    let word_len = Layout::of(dtype).word_len;
+    lmc::visit(word_len, &bytes[..bytes.len() - bytes.len() % word_len], visit);
 }
 
 /// Bytes of the words that are taken apart into byte groups; 1 where there is nothing to group.

@@ -15,7 +15,8 @@
 //! The four streams hold the four quarters of a block (`n.div_ceil(4)` symbols, the last what is
 //! left), so a decoder works at four places at once and never waits for one code word to know
 //! where the next begins. A block is coded only where that is shorter than raw; one whose
-//! collision entropy already shows that nothing can be gained is not even tried.
+//! collision entropy, or that of a sixteenth of it, shows that nothing can be gained is not even
+//! tried.
 //!
 //! Encoding looks symbols up in pairs (AVX2) or 32 at a time (AVX-512); decoding takes up to four
 //! symbols per look-up of an 11-bit window. Both are bit for bit what the scalar functions do.
@@ -69,7 +70,26 @@ pub fn encode(level: Level, symbols: &[u8], scratch: &mut Scratch, out: &mut Vec
     }
 }
 
+/// How often each symbol occurs; at most [`BLOCK_LEN`] of them.
+pub fn count(level: Level, symbols: &[u8]) -> [u32; 256] {
+    count::count(level, &symbols[..symbols.len().min(BLOCK_LEN)])
+}
+
+/// Bytes of the code words of at most [`BLOCK_LEN`] `symbols`, without their codebook.
+pub fn code_len(level: Level, symbols: &[u8]) -> u64 {
+    let counts = count(level, symbols);
+    match counts.iter().filter(|&&c| c > 0).count() {
+        0 | 1 => 0,
+        _ => Codebook::from_counts(&counts).coded_len(&counts),
+    }
+}
+
 fn encode_block(level: Level, block: &[u8], scratch: &mut Scratch, out: &mut Vec<u8>) {
+    if count::looks_flat(block) {
+        out.push(RAW);
+        out.extend_from_slice(block);
+        return;
+    }
     let counts = count::count(level, block);
     let n = block.len() as u64;
     if counts.iter().any(|&c| u64::from(c) == n) {

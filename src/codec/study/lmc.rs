@@ -1,120 +1,217 @@
 //! LMC: byte grouping, run lengths, Huffman with a fresh codebook every 64 KiB.
 //!
 //! ```text
-//! payload  group*              one per byte of a word, the least significant first
-//! group    runs_len: u32       length after shortening runs, 0 where that was left out
-//!          stream              entropy/huffman.rs
+//! payload  piece*              1 MiB of words each, the last one what is left
+//! piece    group*              one per byte of a word, the least significant first
+//! group    form: u8
+//!   0 plain                    stream
+//!   1 runs (runs.rs)           len: u32, stream
+//!   2 numbers (numbers.rs)     zero: u8, two: u8, escape: u8, len: u32, stream
+//! stream                       entropy/huffman.rs, of the group or of `len` bytes
 //! ```
 //!
-//! Runs are shortened where that saves a thirty-second of the group at least and the Huffman
-//! coder makes less of it then; other groups, like every mantissa, go to it as they are.
+//! Which form a group takes is found on a sample of it, by the length of the code words. Mantissas
+//! are plain; numbers serve deltas, of which most bytes are one value; runs what repeats
+//! otherwise. Pieces keep the groups at hand in the cache, however large a chunk is.
 
 use std::cell::RefCell;
 
-use super::{corrupt, put_stream, runs, take_stream, take_u32};
+use super::{
+    corrupt,
+    numbers::{self, Digits},
+    put_stream, runs, take, take_stream, take_u32,
+};
 use crate::{entropy::huffman, error::Result, simd::Level, transform::group};
+
+const PIECE_LEN: usize = 1 << 20;
+
+const PLAIN: u8 = 0;
+const RUNS: u8 = 1;
+const NUMBERS: u8 = 2;
+
+/// A sample is so many stretches of a group of this length.
+const STRETCHES: usize = 8;
+const STRETCH_LEN: usize = 2 << 10;
 
 /// Working memory, kept by each thread: fresh pages would cost more than the coding.
 #[derive(Default)]
 struct Work {
     groups: Vec<u8>,
     shortened: Vec<u8>,
-    scratch: huffman::Scratch,
+    sample: Vec<u8>,
+    huffman: huffman::Scratch,
 }
 
 thread_local! {
     static WORK: RefCell<Work> = RefCell::default();
 }
 
-/// What a thread may keep; more is given back.
-const KEPT_LEN: usize = 16 << 20;
-
-impl Work {
-    /// Runs `code` with the working memory of this thread.
-    fn with<T>(code: impl FnOnce(&mut Work) -> T) -> T {
-        WORK.with_borrow_mut(|work| {
-            let result = code(work);
-            if work.groups.capacity() + work.shortened.capacity() > KEPT_LEN {
-                (work.groups, work.shortened) = Default::default();
-            }
-            result
-        })
-    }
-}
-
 pub(super) fn encode(word_len: usize, bytes: &[u8], out: &mut Vec<u8>) {
-    Work::with(|Work { groups, shortened, scratch }| {
-        if word_len == 1 {
-            return encode_group(bytes, shortened, scratch, out);
-        }
-        let n = bytes.len() / word_len;
-        groups.resize(bytes.len(), 0);
-        let mut slices: Vec<&mut [u8]> = groups.chunks_mut(n.max(1)).collect();
-        slices.resize_with(word_len, || &mut []);
-        group::split(Level::best(), bytes, &mut slices);
-        for k in 0..word_len {
-            encode_group(&groups[k * n..(k + 1) * n], shortened, scratch, out);
-        }
+    WORK.with_borrow_mut(|Work { groups, shortened, sample, huffman }| {
+        each_group(word_len, bytes, groups, |group| {
+            let (form, symbols) = shorten(group, sample, shortened);
+            form.write(symbols.len(), out);
+            put_stream(out, |out| huffman::encode(Level::best(), symbols, huffman, out));
+        });
     });
 }
 
-fn encode_group(
-    group: &[u8],
-    shortened: &mut Vec<u8>,
-    scratch: &mut huffman::Scratch,
-    out: &mut Vec<u8>,
-) {
-    let mark = out.len();
-    out.extend([0; 4]);
-    put_stream(out, |out| huffman::encode(Level::best(), group, scratch, out));
-    if runs::saved_len(group) <= group.len() / 32 {
-        return;
-    }
-    shortened.clear();
-    runs::encode(group, shortened);
-    if shortened.len() >= group.len() {
-        return;
-    }
-    let plain_len = out.len() - mark;
-    out.extend_from_slice(&(shortened.len() as u32).to_le_bytes());
-    put_stream(out, |out| huffman::encode(Level::best(), shortened, scratch, out));
-    // Two forms stand there now; the shorter stays.
-    if out.len() - mark < 2 * plain_len {
-        out.drain(mark..mark + plain_len);
-    } else {
-        out.truncate(mark + plain_len);
-    }
+/// Hands what is Huffman coded of `bytes` to `visit`, a group at a time.
+pub(super) fn visit(word_len: usize, bytes: &[u8], mut visit: impl FnMut(&[u8])) {
+    WORK.with_borrow_mut(|Work { groups, shortened, sample, .. }| {
+        each_group(word_len, bytes, groups, |group| visit(shorten(group, sample, shortened).1));
+    });
 }
 
 pub(super) fn decode(word_len: usize, rest: &mut &[u8], out: &mut [u8]) -> Result<()> {
-    Work::with(|Work { groups, shortened, .. }| {
-        if word_len == 1 {
-            return decode_group(rest, shortened, out);
+    WORK.with_borrow_mut(|Work { groups, shortened, .. }| {
+        for piece in out.chunks_mut(PIECE_LEN) {
+            if word_len == 1 {
+                decode_group(rest, shortened, piece)?;
+                continue;
+            }
+            let n = piece.len() / word_len;
+            groups.resize(piece.len(), 0);
+            for group in groups.chunks_exact_mut(n) {
+                decode_group(rest, shortened, group)?;
+            }
+            let slices: Vec<&[u8]> = groups.chunks_exact(n).collect();
+            group::join(Level::best(), &slices, piece);
         }
-        let n = out.len() / word_len;
-        groups.resize(out.len(), 0);
-        for k in 0..word_len {
-            decode_group(rest, shortened, &mut groups[k * n..(k + 1) * n])?;
-        }
-        let slices: Vec<&[u8]> = (0..word_len).map(|k| &groups[k * n..(k + 1) * n]).collect();
-        group::join(Level::best(), &slices, out);
         Ok(())
     })
 }
 
+/// Hands every group of every piece of `bytes`, which are whole words, to `code`.
+fn each_group(word_len: usize, bytes: &[u8], groups: &mut Vec<u8>, mut code: impl FnMut(&[u8])) {
+    for piece in bytes.chunks(PIECE_LEN) {
+        if word_len == 1 {
+            code(piece);
+            continue;
+        }
+        let n = piece.len() / word_len;
+        groups.resize(piece.len(), 0);
+        let mut slices: Vec<&mut [u8]> = groups.chunks_exact_mut(n).collect();
+        group::split(Level::best(), piece, &mut slices);
+        groups.chunks_exact(n).for_each(&mut code);
+    }
+}
+
+/// How the runs of a group are written.
+#[derive(Clone, Copy)]
+enum Form {
+    Plain,
+    Runs,
+    Numbers(Digits),
+}
+
+impl Form {
+    fn write(self, len: usize, out: &mut Vec<u8>) {
+        match self {
+            Form::Plain => return out.push(PLAIN),
+            Form::Runs => out.push(RUNS),
+            Form::Numbers(Digits { zero, two, escape }) => out.extend([NUMBERS, zero, two, escape]),
+        }
+        out.extend_from_slice(&(len as u32).to_le_bytes());
+    }
+
+    /// The form of `bytes`, which is in `shortened` unless it is plain.
+    fn apply<'a>(self, bytes: &'a [u8], shortened: &'a mut Vec<u8>) -> &'a [u8] {
+        match self {
+            Form::Plain => bytes,
+            Form::Runs => {
+                shortened.clear();
+                runs::encode(bytes, shortened);
+                shortened
+            }
+            Form::Numbers(digits) => {
+                let room = numbers::room(bytes.len());
+                if shortened.len() < room {
+                    shortened.resize(room, 0);
+                }
+                let len = digits.encode(bytes, shortened);
+                &shortened[..len]
+            }
+        }
+    }
+}
+
+/// The form that suits `group` best, and its bytes in it.
+fn shorten<'a>(
+    group: &'a [u8],
+    sample: &mut Vec<u8>,
+    shortened: &'a mut Vec<u8>,
+) -> (Form, &'a [u8]) {
+    let form = choose(group, sample, shortened);
+    let len = form.apply(group, shortened).len();
+    match form {
+        Form::Runs | Form::Numbers(_) if len < group.len() => (form, &shortened[..len]),
+        _ => (Form::Plain, group),
+    }
+}
+
+fn choose(group: &[u8], sample: &mut Vec<u8>, shortened: &mut Vec<u8>) -> Form {
+    let sample = match group.len() {
+        n if n <= STRETCHES * STRETCH_LEN => group,
+        n => {
+            sample.clear();
+            for k in 0..STRETCHES {
+                let start = k * (n - STRETCH_LEN) / (STRETCHES - 1);
+                sample.extend_from_slice(&group[start..start + STRETCH_LEN]);
+            }
+            sample
+        }
+    };
+    let counts = huffman::count(Level::best(), sample);
+    let digits = Digits::of(&counts);
+    let commonest = counts[usize::from(digits.zero)] as usize;
+    // Rarer bytes take two bits and more, and then a Huffman code fits them well.
+    let numbers = (16 * commonest >= 5 * sample.len()).then_some(Form::Numbers(digits));
+    let runs = (runs::saved_len(sample) > sample.len() / 32).then_some(Form::Runs);
+    if numbers.is_none() && runs.is_none() {
+        return Form::Plain;
+    }
+    let forms = [Some(Form::Plain), numbers, runs].into_iter().flatten();
+    let coded_len = |form: &Form| {
+        let symbols = form.apply(sample, shortened);
+        symbols.chunks(huffman::BLOCK_LEN).map(|s| huffman::code_len(Level::best(), s)).sum::<u64>()
+    };
+    forms.min_by_key(coded_len).unwrap_or(Form::Plain)
+}
+
 fn decode_group(rest: &mut &[u8], shortened: &mut Vec<u8>, out: &mut [u8]) -> Result<()> {
-    let runs_len = take_u32(rest)? as usize;
-    let stream = take_stream(rest)?;
-    if runs_len == 0 {
-        return match huffman::decode(Level::best(), stream, out) {
+    let form = match take(rest, 1)?[0] {
+        PLAIN => Form::Plain,
+        RUNS => Form::Runs,
+        NUMBERS => {
+            let bytes = take(rest, 3)?;
+            let (zero, two, escape) = (bytes[0], bytes[1], bytes[2]);
+            if zero == two || zero == escape || two == escape {
+                return Err(corrupt("digits of lmc that do not differ"));
+            }
+            Form::Numbers(Digits { zero, two, escape })
+        }
+        _ => return Err(corrupt("a form of run lengths of lmc that there is not")),
+    };
+    if let Form::Plain = form {
+        return match huffman::decode(Level::best(), take_stream(rest)?, out) {
             true => Ok(()),
             false => Err(corrupt("a Huffman stream of lmc")),
         };
     }
-    if runs_len >= out.len() {
+    let len = take_u32(rest)? as usize;
+    let stream = take_stream(rest)?;
+    if len >= out.len() {
         return Err(corrupt("run lengths of lmc longer than what they stand for"));
     }
-    shortened.resize(runs_len, 0);
-    let fine = huffman::decode(Level::best(), stream, shortened) && runs::decode(shortened, out);
+    if shortened.len() < len {
+        shortened.resize(len, 0);
+    }
+    let symbols = &mut shortened[..len];
+    let fine = huffman::decode(Level::best(), stream, symbols)
+        && match form {
+            Form::Numbers(digits) => digits.decode(symbols, out),
+            _ => runs::decode(symbols, out),
+        };
     if fine { Ok(()) } else { Err(corrupt("a Huffman stream or run lengths of lmc")) }
 }
