@@ -115,3 +115,49 @@ fn a_series_with_missing_and_odd_steps_is_measured_as_far_as_it_goes() {
     assert!(text(&out.stdout).contains("only-here.safetensors is in 1 of 4 steps only."));
     assert!(std::fs::read_to_string(page).unwrap().contains("</svg>"));
 }
+
+#[test]
+fn a_file_that_cannot_be_read_is_reported_and_the_others_are_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let (good, figures) = (dir.path().join("good.safetensors"), dir.path().join("r.json"));
+    safetensors(&good, 3000, 1);
+    let missing = dir.path().join("missing.safetensors");
+    let paths = [&missing, &good, &figures].map(|p| p.to_str().unwrap());
+    let out = bench(&[paths[0], paths[1], "--methods", "lmc,sem", "--json", paths[2]]);
+    assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
+    assert!(text(&out.stdout).contains("missing.safetensors"));
+    let found = json(&figures);
+    assert_eq!(found["failures"].as_array().unwrap().len(), 1);
+    assert_eq!(found["results"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+#[cfg(unix)]
+fn an_interrupted_run_writes_what_was_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, figures) = (dir.path().join("w.safetensors"), dir.path().join("r.json"));
+    safetensors(&file, 1 << 18, 1);
+    let names = text(&bench(&["--list"]).stdout).trim().replace('\n', ",");
+    let paths = [&file, &figures].map(|p| p.to_str().unwrap());
+    // How long a machine takes for the first measurement is not known: wait longer if too short.
+    for seconds in [2, 4, 8, 16, 32] {
+        let mut run = Command::new(env!("CARGO_BIN_EXE_lmc-gpu"))
+            .args(["bench", paths[0], "--methods", &names, "--baselines", "-q", "--json", paths[1]])
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_secs(seconds));
+        let id = run.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let Some(code) = run.wait().unwrap().code() else { continue };
+        assert_eq!(code, 1);
+        let found = json(&figures);
+        assert_eq!(found["interrupted"], true);
+        let results = found["results"].as_array().unwrap();
+        assert!(results.len() < names.split(',').count() + 10);
+        assert!(results.iter().all(|r| r["verified"] == true));
+        if !results.is_empty() {
+            return;
+        }
+    }
+    panic!("nothing is measured in half a minute");
+}

@@ -50,6 +50,16 @@ pub fn block_bits(dtype: Dtype, bytes: &[u8]) -> f64 {
     groups(dtype, bytes).iter().map(|g| of(g)).sum()
 }
 
+/// The same of what is left of the groups when LMC has shortened their runs: what its Huffman
+/// coder can reach at best.
+pub fn run_bits(dtype: Dtype, bytes: &[u8]) -> f64 {
+    let mut bits = 0.0;
+    study::visit_lmc_symbols(dtype, bytes, |symbols| {
+        bits += symbols.chunks(BLOCK_LEN).map(coded_bits).sum::<f64>();
+    });
+    bits + (8 * (bytes.len() % study::group_len(dtype))) as f64
+}
+
 /// Bits of `bytes` by the entropy of each byte group as a whole, with one codebook each.
 pub fn order0_bits(dtype: Dtype, bytes: &[u8]) -> f64 {
     groups(dtype, bytes).iter().map(|g| coded_bits(g)).sum()

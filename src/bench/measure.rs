@@ -1,14 +1,17 @@
 //! Timing a codec with warm buffers, and comparing what it decodes.
 
-use std::time::Instant;
-
 use serde::Serialize;
 
 use super::{
-    Codec, entropy,
+    Codec,
+    clock::Clock,
+    entropy,
     input::{Input, Part},
 };
-use crate::error::{Error, Result};
+use crate::{
+    dtype::Dtype,
+    error::{Error, Result},
+};
 
 /// How often a measurement is repeated.
 #[derive(Clone, Copy, Debug)]
@@ -29,13 +32,21 @@ impl Default for Effort {
 #[derive(Clone, Debug, Default)]
 pub struct Timing {
     seconds: Vec<f64>,
+    /// Least time of processors.
+    cpu: Option<f64>,
 }
 
 impl Timing {
-    fn push(&mut self, start: Instant) {
-        let seconds = start.elapsed().as_secs_f64();
-        let at = self.seconds.partition_point(|&s| s < seconds);
-        self.seconds.insert(at, seconds);
+    fn push(&mut self, start: Clock) {
+        let elapsed = start.elapsed();
+        let at = self.seconds.partition_point(|&s| s < elapsed.wall);
+        self.seconds.insert(at, elapsed.wall);
+        self.cpu = elapsed.cpu.map(|cpu| cpu.min(self.cpu.unwrap_or(cpu)));
+    }
+
+    /// The least time of processors, all threads together, where the system tells.
+    pub fn cpu(&self) -> Option<f64> {
+        self.cpu
     }
 
     /// The fastest run.
@@ -74,15 +85,15 @@ pub fn measure(codec: &mut dyn Codec, parts: &[Part], effort: Effort) -> Result<
     let mut decoded: Vec<Vec<u8>> =
         parts.iter().map(|p| p.bytes.iter().map(|b| !b).collect()).collect();
     let (mut encode, mut decode) = (Timing::default(), Timing::default());
-    let begin = Instant::now();
+    let begin = Clock::start();
     loop {
-        let start = Instant::now();
+        let start = Clock::start();
         for (part, coded) in parts.iter().zip(&mut coded) {
             coded.clear();
             codec.encode(part.dtype, &part.bytes, coded)?;
         }
         encode.push(start);
-        let start = Instant::now();
+        let start = Clock::start();
         for ((part, coded), decoded) in parts.iter().zip(&coded).zip(&mut decoded) {
             codec.decode(part.dtype, coded, decoded)?;
         }
@@ -91,7 +102,7 @@ pub fn measure(codec: &mut dyn Codec, parts: &[Part], effort: Effort) -> Result<
         if !same {
             return Err(Error::Corrupt("decoding does not give the input back".into()));
         }
-        if encode.runs() >= effort.max_runs || begin.elapsed().as_secs_f64() >= effort.seconds {
+        if encode.runs() >= effort.max_runs || begin.elapsed().wall >= effort.seconds {
             break;
         }
     }
@@ -127,6 +138,8 @@ pub struct Record {
     pub bits_per_weight: f64,
     /// Entropy of the byte groups in 64 KiB blocks, codebooks included, in bits per element.
     pub entropy_bits_per_weight: f64,
+    /// The same of what LMC Huffman codes: byte groups after their runs were shortened.
+    pub run_entropy_bits_per_weight: f64,
     /// Fastest run, 1e9 input bytes a second.
     pub encode_gb_s: f64,
     /// Fastest run, 1e9 input bytes a second.
@@ -135,6 +148,12 @@ pub struct Record {
     pub encode_median_gb_s: f64,
     /// Middle run.
     pub decode_median_gb_s: f64,
+    /// By the time of processors, all threads together, where the system tells it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encode_cpu_gb_s: Option<f64>,
+    /// By the time of processors.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decode_cpu_gb_s: Option<f64>,
     /// Runs of each.
     pub runs: usize,
     /// Threads the method used.
@@ -143,11 +162,39 @@ pub struct Record {
     pub verified: bool,
 }
 
-/// Measures `codec` on `input`, of which the block entropy is known.
+impl Record {
+    /// Speeds of encoding and decoding by the time of processors, or by the wall where that is
+    /// not known.
+    pub fn cpu_speeds(&self) -> (f64, f64) {
+        let encode = self.encode_cpu_gb_s.unwrap_or(self.encode_gb_s);
+        (encode, self.decode_cpu_gb_s.unwrap_or(self.decode_gb_s))
+    }
+}
+
+/// What an input could be coded in at best by a code for bytes, in bits, codebooks counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Floor {
+    /// Byte groups in 64 KiB blocks.
+    pub block: f64,
+    /// The same after LMC's run lengths.
+    pub runs: f64,
+}
+
+impl Floor {
+    /// The floor of `input`.
+    pub fn of(input: &Input) -> Floor {
+        let sum = |bits: fn(Dtype, &[u8]) -> f64| {
+            input.parts.iter().map(|p| bits(p.dtype, &p.bytes)).sum()
+        };
+        Floor { block: sum(entropy::block_bits), runs: sum(entropy::run_bits) }
+    }
+}
+
+/// Measures `codec` on `input`, of which the floor is known.
 pub fn record(
     codec: &mut dyn Codec,
     input: &Input,
-    entropy_bits: f64,
+    floor: Floor,
     effort: Effort,
 ) -> Result<Record> {
     let parts = match &input.file {
@@ -167,20 +214,18 @@ pub fn record(
         coded_bytes: measured.coded_bytes,
         ratio: if bytes > 0.0 { measured.coded_bytes as f64 / bytes } else { 1.0 },
         bits_per_weight: 8.0 * measured.coded_bytes as f64 / elements,
-        entropy_bits_per_weight: entropy_bits / elements,
+        entropy_bits_per_weight: floor.block / elements,
+        run_entropy_bits_per_weight: floor.runs / elements,
         encode_gb_s: bytes / measured.encode.best() / 1e9,
         decode_gb_s: bytes / measured.decode.best() / 1e9,
         encode_median_gb_s: bytes / measured.encode.median() / 1e9,
         decode_median_gb_s: bytes / measured.decode.median() / 1e9,
+        encode_cpu_gb_s: measured.encode.cpu().map(|s| bytes / s / 1e9),
+        decode_cpu_gb_s: measured.decode.cpu().map(|s| bytes / s / 1e9),
         runs: measured.encode.runs(),
         threads: codec.threads(),
         verified: true,
     })
-}
-
-/// Bits of `input` by the entropy of its byte groups in 64 KiB blocks, codebooks counted.
-pub fn block_entropy_bits(input: &Input) -> f64 {
-    input.parts.iter().map(|p| entropy::block_bits(p.dtype, &p.bytes)).sum()
 }
 
 /// Speed of a warm copy of `len` bytes: what the speeds of the same run are compared with.
@@ -189,7 +234,7 @@ pub fn memcpy_gb_s(len: usize) -> f64 {
     let mut to = vec![2u8; len];
     let mut timing = Timing::default();
     for _ in 0..5 {
-        let start = Instant::now();
+        let start = Clock::start();
         std::hint::black_box(&mut to).copy_from_slice(std::hint::black_box(&from));
         timing.push(start);
     }

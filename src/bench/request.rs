@@ -48,6 +48,8 @@ pub struct Request {
     pub baselines: Option<Vec<String>>,
     /// A study, or plain measurements.
     pub study: Option<Study>,
+    /// Whether the study of fields takes the sizes that were preregistered, a tenth otherwise.
+    pub full: bool,
     /// Type of the elements of headerless files.
     pub dtype: Option<Dtype>,
 }
@@ -93,7 +95,11 @@ pub fn run(request: &Request, context: &mut Context<'_>) -> Result<Report> {
         Some(Study::Fields) => {
             let mut report = Report::new("Bit fields, coded and tested", seed, threads);
             let inputs = read(request, &mut report)?;
-            study_fields::run(&study_fields::Plan::default(), &inputs, context, &mut report);
+            let plan = match request.full {
+                true => study_fields::Plan::full(),
+                false => study_fields::Plan::default(),
+            };
+            study_fields::run(&plan, &inputs, context, &mut report);
             Ok(report)
         }
         Some(Study::Pareto) => {

@@ -52,6 +52,9 @@ pub struct Args {
     /// A study: lmc, fields or pareto
     #[arg(long, value_name = "NAME", value_parser = study)]
     study: Option<Study>,
+    /// Study fields at its full size, 1 and 2 million values: half an hour of a core
+    #[arg(long, requires = "study")]
+    full: bool,
     /// Read files as flat arrays of this type, without a header: bf16, f16, f32, …
     #[arg(long, value_name = "TYPE", value_parser = args::dtype)]
     dtype: Option<Dtype>,
@@ -97,6 +100,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         methods: args.methods,
         baselines: args.baselines,
         study: args.study,
+        full: args.full,
         dtype: args.dtype,
     };
     let bar = bar(args.quiet);
