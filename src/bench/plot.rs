@@ -167,9 +167,14 @@ impl Plot {
              <text x=\"{LEFT}\" y=\"18\" class=\"t\">{title}</text>"
         );
         self.axes(&x, &y, &mut svg);
+        // Labels keep clear of what is drawn, so dots, which have them, come last.
         let mut taken = Vec::new();
-        for (i, curve) in self.curves.iter().enumerate() {
-            curve.draw(i % N_COLOURS, &x, &y, &mut taken, &mut svg);
+        for dots in [false, true] {
+            for (i, curve) in self.curves.iter().enumerate() {
+                if dots == (curve.mark == Mark::Dot) {
+                    curve.draw(i % N_COLOURS, &x, &y, &mut taken, &mut svg);
+                }
+            }
         }
         self.legend(&mut svg);
         svg.push_str("</svg>");
@@ -214,13 +219,20 @@ impl Plot {
         let mut at = LEFT;
         for (i, curve) in self.curves.iter().enumerate().filter(|(_, c)| !c.name.is_empty()) {
             let colour = i % N_COLOURS;
-            let _ = write!(
-                svg,
-                "<rect x=\"{at:.1}\" y=\"27\" width=\"10\" height=\"10\" style=\"fill:var(--c{colour})\"/>\
-                 <text x=\"{:.1}\" y=\"36\">{}</text>",
-                at + 14.0,
-                escape(&curve.name)
-            );
+            let _ = match curve.mark {
+                Mark::Dashed => write!(
+                    svg,
+                    "<path d=\"M{at:.1} 32h12\" style=\"stroke:var(--c{colour});stroke-width:1.6;\
+                     stroke-dasharray:5 2\"/>"
+                ),
+                _ => write!(
+                    svg,
+                    "<rect x=\"{at:.1}\" y=\"27\" width=\"10\" height=\"10\" \
+                     style=\"fill:var(--c{colour})\"/>"
+                ),
+            };
+            let _ =
+                write!(svg, "<text x=\"{:.1}\" y=\"36\">{}</text>", at + 16.0, escape(&curve.name));
             at += 32.0 + 6.2 * curve.name.chars().count() as f64;
         }
     }
@@ -245,6 +257,15 @@ impl Curve {
             let dash = if self.mark == Mark::Dashed { ";stroke-dasharray:5 4" } else { "" };
             let style = format!("fill:none;stroke:var(--c{colour});stroke-width:1.6{dash}");
             let _ = write!(svg, "<path d=\"{path}\" style=\"{style}\"/>");
+            for pair in drawn.windows(2) {
+                let ((ax, ay, _), (bx, by, _)) = (pair[0], pair[1]);
+                let n = ((bx - ax).hypot(by - ay) / 6.0).ceil();
+                for i in 0..=n as u32 {
+                    let part = f64::from(i) / n.max(1.0);
+                    let (x, y) = (ax + part * (bx - ax), ay + part * (by - ay));
+                    taken.push([x - 2.0, y - 2.0, x + 2.0, y + 2.0]);
+                }
+            }
         }
         let fill = format!("style=\"fill:var(--c{colour})\"");
         for &(px, py, label) in &drawn {
@@ -271,6 +292,9 @@ impl Curve {
             taken.push([px - 4.0, py - 4.0, px + 4.0, py + 4.0]);
         }
         if self.mark == Mark::Dot {
+            // The rightmost first: they have room beside them.
+            let mut drawn = drawn;
+            drawn.sort_by(|a, b| b.0.total_cmp(&a.0));
             for &(px, py, label) in &drawn {
                 let (at_x, at_y) = free_place(px, py, label, taken);
                 let label = escape(label);

@@ -215,7 +215,7 @@ padding-left:.8rem}\
 figure{margin:1rem 0;background:var(--box);border-radius:6px;padding:.4rem}\
 svg{width:100%;height:auto;display:block}\
 svg text{font:11px system-ui,sans-serif;fill:var(--dim)}svg text.t{font-size:13px;fill:var(--fg)}\
-svg text.l{fill:var(--fg)}svg path.g{stroke:var(--line);stroke-width:1;fill:none}\
+svg text.l{fill:var(--fg);paint-order:stroke;stroke:var(--box);stroke-width:3px}svg path.g{stroke:var(--line);stroke-width:1;fill:none}\
 .w{overflow-x:auto}table{border-collapse:collapse;font-size:13px;margin:1rem 0;\
 font-variant-numeric:tabular-nums}caption{text-align:left;color:var(--dim);padding-bottom:.3rem}\
 th,td{padding:.2rem .7rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}\
