@@ -201,7 +201,7 @@ fn equal(block: &[u8], value: u8) -> u64 {
         let differ = u64::from_le_bytes(*eight) ^ all;
         // Bit 7 of each byte that is 0, moved together by a multiplication.
         let low_bits = 0x7f7f_7f7f_7f7f_7f7f;
-        let zeros = !((differ & low_bits) + low_bits | differ | low_bits);
+        let zeros = !(((differ & low_bits) + low_bits) | differ | low_bits);
         equal |= ((zeros >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) << at;
     }
     equal
@@ -235,7 +235,7 @@ mod tests {
             for n in (0..200).chain([1000, 5000]) {
                 let mut next = || {
                     x = x.wrapping_mul(0x915F_77F5).wrapping_add(0x3C6E_F35F);
-                    if (x >> 16) % rare > 0 { 0 } else { (x >> 24) as u8 % 16 }
+                    if (x >> 16).is_multiple_of(rare) { (x >> 24) as u8 % 16 } else { 0 }
                 };
                 let bytes: Vec<u8> = (0..n).map(|_| next()).collect();
                 let mut coded = vec![0; room(n)];
