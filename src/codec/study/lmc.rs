@@ -10,9 +10,9 @@
 //! stream                       entropy/huffman.rs, of the group or of `len` bytes
 //! ```
 //!
-//! Which form a group takes is found on a sample of it, by the length of the code words. Mantissas
-//! are plain; numbers serve deltas, of which most bytes are one value; runs what repeats
-//! otherwise. Pieces keep the groups at hand in the cache, however large a chunk is.
+//! Which form a group takes is found on a sample of it, by the length of the code words; on all of
+//! it where there are long runs, which a sample may miss. Mantissas are plain; numbers serve
+//! deltas, of which most bytes are one value; runs what repeats otherwise, like rows of zeros. Pieces keep the groups at hand in the cache, however large a chunk is.
 
 use std::cell::RefCell;
 
@@ -152,7 +152,7 @@ fn shorten<'a>(
 
 fn choose(group: &[u8], sample: &mut Vec<u8>, shortened: &mut Vec<u8>) -> Form {
     let sample = match group.len() {
-        n if n <= STRETCHES * STRETCH_LEN => group,
+        n if n <= STRETCHES * STRETCH_LEN || runs::long_len(group) > n / 32 => group,
         n => {
             sample.clear();
             for k in 0..STRETCHES {
@@ -162,7 +162,11 @@ fn choose(group: &[u8], sample: &mut Vec<u8>, shortened: &mut Vec<u8>) -> Form {
             sample
         }
     };
-    let counts = huffman::count(Level::best(), sample);
+    let mut counts = [0; 256];
+    for part in sample.chunks(huffman::BLOCK_LEN) {
+        let more = huffman::count(Level::best(), part);
+        counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
+    }
     let digits = Digits::of(&counts);
     let commonest = counts[usize::from(digits.zero)] as usize;
     // Rarer bytes take two bits and more, and then a Huffman code fits them well.

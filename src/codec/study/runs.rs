@@ -9,6 +9,16 @@
 /// Equal bytes after which a number stands.
 const RUN: usize = 4;
 
+/// About how many bytes lie in runs of more than 70, looking at one place in 64.
+pub(super) fn long_len(bytes: &[u8]) -> usize {
+    const STEP: usize = 64;
+    let equal = |places: &&[u8]| match places.first_chunk::<8>() {
+        Some(eight) => *eight == [eight[0]; 8],
+        None => false,
+    };
+    STEP * bytes.chunks_exact(STEP).filter(equal).count()
+}
+
 /// About how many bytes [`encode`] saves, found out faster than by doing it; 0 if none.
 pub(super) fn saved_len(bytes: &[u8]) -> usize {
     // A run of n > 3 has n - 3 places where four equal bytes begin, and one where no such place
