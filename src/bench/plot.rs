@@ -1,6 +1,12 @@
 //! Plots as inline SVG that takes its colours from the page, so that it reads in light and dark.
 
+mod axis;
+
+pub use axis::Axis;
+
 use std::fmt::Write as _;
+
+use axis::Scale;
 
 /// How the points of a curve are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,15 +43,6 @@ pub struct Curve {
     pub points: Vec<Point>,
 }
 
-/// An axis.
-#[derive(Clone, Debug)]
-pub struct Axis {
-    /// What it measures.
-    pub label: String,
-    /// Whether equal distances are equal factors.
-    pub log: bool,
-}
-
 /// A plot of several curves over common axes.
 #[derive(Clone, Debug)]
 pub struct Plot {
@@ -67,85 +64,6 @@ const TOP: f64 = 50.0;
 const BOTTOM: f64 = 46.0;
 /// Colours that the page defines as `--c0` and so on.
 pub const N_COLOURS: usize = 8;
-
-/// The range of an axis and where its ticks are, mapped to pixels.
-struct Scale {
-    log: bool,
-    from: f64,
-    to: f64,
-    pixels: (f64, f64),
-    ticks: Vec<f64>,
-}
-
-impl Scale {
-    fn new(values: impl Iterator<Item = f64>, log: bool, zero: bool, pixels: (f64, f64)) -> Scale {
-        let usable = values.filter(|v| v.is_finite() && (!log || *v > 0.0));
-        let (mut from, mut to) =
-            usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
-        if from > to {
-            (from, to) = if log { (0.1, 1.0) } else { (0.0, 1.0) };
-        }
-        if log {
-            return Scale {
-                log,
-                from: from / 1.4,
-                to: to * 1.4,
-                pixels,
-                ticks: log_ticks(from / 1.4, to * 1.4),
-            };
-        }
-        if zero {
-            from = from.min(0.0);
-        }
-        let span = if to > from { to - from } else { to.abs().max(1e-9) };
-        from -= if zero && from == 0.0 { 0.0 } else { 0.06 * span };
-        to += 0.06 * span;
-        let step = step(to - from);
-        let first = (from / step).ceil() as i64;
-        let ticks = (first..).map(|i| i as f64 * step).take_while(|t| *t <= to).take(30).collect();
-        Scale { log, from, to, pixels, ticks }
-    }
-
-    fn place(&self, value: f64) -> f64 {
-        let part = match self.log {
-            true => (value.max(self.from) / self.from).ln() / (self.to / self.from).ln(),
-            false => (value - self.from) / (self.to - self.from),
-        };
-        self.pixels.0 + part * (self.pixels.1 - self.pixels.0)
-    }
-}
-
-/// A distance of ticks that gives about six.
-fn step(span: f64) -> f64 {
-    let rough = span / 6.0;
-    let power = 10f64.powf(rough.log10().floor());
-    let factor = [1.0, 2.0, 5.0, 10.0].into_iter().find(|f| f * power >= rough);
-    factor.unwrap_or(10.0) * power
-}
-
-fn log_ticks(from: f64, to: f64) -> Vec<f64> {
-    let decades = (from.log10().floor() as i32)..=(to.log10().ceil() as i32);
-    let factors: &[f64] = if to / from > 1000.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
-    decades
-        .flat_map(|d| factors.iter().map(move |f| f * 10f64.powi(d)))
-        .filter(|t| (from..=to).contains(t))
-        .collect()
-}
-
-fn number(value: f64) -> String {
-    let digits = match value.abs() {
-        0.0 => 0,
-        v if v >= 100.0 => usize::from(v.fract() != 0.0),
-        v if v >= 1.0 => 2,
-        v if v >= 0.01 => 3,
-        _ => 5,
-    };
-    let text = format!("{value:.digits$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').into(),
-        false => text,
-    }
-}
 
 /// Text made safe for HTML.
 pub fn escape(text: &str) -> String {
@@ -183,8 +101,8 @@ impl Plot {
 
     fn axes(&self, x: &Scale, y: &Scale, svg: &mut String) {
         let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
-        for &tick in &x.ticks {
-            let (at, text) = (x.place(tick), number(tick));
+        for (at, text) in self.x.ticks(x) {
+            let text = escape(&text);
             let _ = write!(
                 svg,
                 "<path class=\"g\" d=\"M{at:.1} {TOP}V{bottom}\"/>\
@@ -192,8 +110,8 @@ impl Plot {
                 bottom + 16.0
             );
         }
-        for &tick in &y.ticks {
-            let (at, text) = (y.place(tick), number(tick));
+        for (at, text) in self.y.ticks(y) {
+            let text = escape(&text);
             let _ = write!(
                 svg,
                 "<path class=\"g\" d=\"M{LEFT} {at:.1}H{right}\"/>\
@@ -273,7 +191,7 @@ impl Curve {
             let _ = match self.mark {
                 Mark::Dashed => Ok(()),
                 Mark::Bar => {
-                    let width = 0.7 * (x.place(x.from + 1.0) - x.place(x.from)).clamp(1.0, 40.0);
+                    let width = 0.7 * (x.place(1.0) - x.place(0.0)).clamp(1.0, 40.0);
                     let height = (HEIGHT - BOTTOM - py).max(0.0);
                     write!(
                         svg,
@@ -371,7 +289,7 @@ mod tests {
             {
                 for log in [false, true] {
                     let curve = Curve { name: "a & b".into(), mark, points: values.clone() };
-                    let axis = |label: &str| Axis { label: label.into(), log };
+                    let axis = |label: &str| Axis { label: label.into(), log, names: vec![] };
                     let plot =
                         Plot { title: "t".into(), x: axis("x"), y: axis("y"), curves: vec![curve] };
                     let svg = plot.to_svg();

@@ -211,8 +211,8 @@ fn preregistered(
     });
     let plots = vec![Plot {
         title: "Gain of bit planes by cell".into(),
-        x: Axis { label: "cell, as in the table".into(), log: false },
-        y: Axis { label: "gain, % of xz".into(), log: false },
+        x: Axis::linear("cell, as in the table"),
+        y: Axis::linear("gain, % of xz"),
         curves: curves.collect(),
     }];
     let heading = "Bit planes against the whole buffer, both by LZMA".into();

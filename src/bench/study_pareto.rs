@@ -118,8 +118,8 @@ pub(super) fn pareto(verb: &str, records: &[&Record], speed: impl Fn(&Record) ->
     let front = front(&points);
     Plot {
         title: format!("Size against speed: {verb}"),
-        x: Axis { label: format!("{verb}, GB/s"), log: true },
-        y: Axis { label: "ratio (coded / input)".into(), log: false },
+        x: Axis::log(format!("{verb}, GB/s")),
+        y: Axis::linear("ratio (coded / input)"),
         curves: vec![
             Curve { name: String::new(), mark: Mark::Dot, points },
             Curve {

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Look {
     stability: Vec<Stability>,
-    exponents: Vec<(String, Vec<Point>)>,
+    exponents: Vec<Exponents>,
 }
 
 /// How many words kept each bit from one step to the next, lowest bit first.
@@ -26,6 +26,14 @@ struct Stability {
     from: u64,
     to: u64,
     kept: Vec<f64>,
+}
+
+/// How often each exponent occurs in a shard.
+struct Exponents {
+    shard: String,
+    points: Vec<Point>,
+    /// Percent of values that are 0 or subnormal.
+    zeros: f64,
 }
 
 impl Look {
@@ -39,11 +47,8 @@ impl Look {
         let kept = stability(part.dtype, &part.bytes, &base.bytes);
         self.stability.push(Stability { shard: shard.into(), from, to, kept });
         // The last step that is added stays.
-        let points = exponents(part.dtype, &part.bytes);
-        self.exponents.retain(|(name, _)| name != shard);
-        if !points.is_empty() {
-            self.exponents.push((shard.into(), points));
-        }
+        self.exponents.retain(|e| e.shard != shard);
+        self.exponents.extend(exponents(shard, part.dtype, &part.bytes));
     }
 
     /// The plots, with the ratios of BG-LMC by step.
@@ -54,12 +59,12 @@ impl Look {
                 shards.push(&stability.shard);
             }
         }
-        let mut plots: Vec<Plot> = shards.iter().map(|s| by_step(records, s)).collect();
+        let mut plots: Vec<Plot> = shards.iter().filter_map(|s| by_step(records, s)).collect();
         plots.extend(shards.iter().map(|s| self.stability_plot(s)));
-        plots.extend(self.exponents.iter().map(|(shard, points)| Plot {
-            title: format!("Exponents of {shard}, last step"),
-            x: Axis { label: "exponent, less the bias".into(), log: false },
-            y: Axis { label: "share of values, %".into(), log: false },
+        plots.extend(self.exponents.iter().map(|Exponents { shard, points, zeros }| Plot {
+            title: format!("Exponents of {shard}, last step; {zeros:.2} % are 0 or subnormal"),
+            x: Axis::linear("exponent, less the bias"),
+            y: Axis::linear("share of values, %"),
             curves: vec![Curve { name: String::new(), mark: Mark::Bar, points: points.clone() }],
         }));
         Section {
@@ -82,35 +87,41 @@ impl Look {
         });
         Plot {
             title: format!("Bits that stay as they are from step to step: {shard}"),
-            x: Axis {
-                label: "position, the sign first, then exponent and mantissa".into(),
-                log: false,
-            },
-            y: Axis { label: "unchanged, %".into(), log: false },
+            x: Axis::linear("position, the sign first, then exponent and mantissa"),
+            y: Axis::linear("unchanged, %"),
             curves: curves.collect(),
         }
     }
 }
 
-fn by_step(records: &[Record], shard: &str) -> Plot {
+/// Ratio by step; nothing where there is but one.
+fn by_step(records: &[Record], shard: &str) -> Option<Plot> {
+    let mut steps = steps(records);
+    steps.retain(|&s| records.iter().any(|r| r.input == shard && r.step == Some(s)));
+    if steps.len() < 2 {
+        return None;
+    }
     let curves = Delta::ALL.iter().map(|delta| {
-        let points = steps(records).into_iter().filter_map(|step| {
+        let points = steps.iter().enumerate().filter_map(|(i, &step)| {
             let y = ratio(records, |r| {
                 r.method == "lmc"
                     && r.delta == delta.name()
                     && r.step == Some(step)
                     && r.input == shard
             })?;
-            Some(Point { x: step as f64, y, label: format!("step {step}: {y:.4}") })
+            Some(Point { x: i as f64, y, label: format!("step {step}: {y:.4}") })
         });
         Curve { name: delta.name().into(), mark: Mark::Line, points: points.collect() }
     });
-    Plot {
+    Some(Plot {
         title: format!("Ratio of BG-LMC by step: {shard}"),
-        x: Axis { label: "step, each against the one before".into(), log: false },
-        y: Axis { label: "ratio (coded / input)".into(), log: false },
+        x: Axis::named(
+            "step, each against the one before",
+            steps.iter().map(u64::to_string).collect(),
+        ),
+        y: Axis::linear("ratio (coded / input)"),
         curves: curves.collect(),
-    }
+    })
 }
 
 fn steps(records: &[Record]) -> Vec<u64> {
@@ -166,9 +177,9 @@ fn stability(dtype: Dtype, words: &[u8], base: &[u8]) -> Vec<f64> {
     changed.iter().map(|&c| 100.0 * (1.0 - c as f64 / n)).collect()
 }
 
-/// Share of values, in percent, by exponent less the bias; empty for what has no exponent.
-fn exponents(dtype: Dtype, words: &[u8]) -> Vec<Point> {
-    let Fields::Float { bits, exponent } = dtype.fields() else { return Vec::new() };
+/// Share of values, in percent, by exponent less the bias; nothing for what has no exponent.
+fn exponents(shard: &str, dtype: Dtype, words: &[u8]) -> Option<Exponents> {
+    let Fields::Float { bits, exponent } = dtype.fields() else { return None };
     let width = usize::from(bits / 8);
     let mask = (1u64 << exponent) - 1;
     let mut counts = vec![0u64; mask as usize + 1];
@@ -179,10 +190,11 @@ fn exponents(dtype: Dtype, words: &[u8]) -> Vec<Point> {
     let n = (words.len() / width).max(1) as f64;
     let bias = (mask >> 1) as f64;
     // What is rarer than one in ten thousand would only push the rest together.
-    let seen = counts.iter().enumerate().filter(|(_, c)| **c as f64 > n / 1e4);
-    seen.map(|(e, &c)| {
+    let seen = counts.iter().enumerate().skip(1).filter(|(_, c)| **c as f64 > n / 1e4);
+    let points = seen.map(|(e, &c)| {
         let (x, y) = (e as f64 - bias, 100.0 * c as f64 / n);
         Point { x, y, label: format!("2^{x}: {y:.2} %") }
-    })
-    .collect()
+    });
+    let zeros = 100.0 * counts[0] as f64 / n;
+    Some(Exponents { shard: shard.into(), points: points.collect(), zeros })
 }
