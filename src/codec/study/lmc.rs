@@ -10,8 +10,8 @@
 //! stream                       entropy/huffman.rs, of the group or of `len` bytes
 //! ```
 //!
-//! Which form a group takes is found on a sample of it, by the length of the code words; on all of
-//! it where there are long runs, which a sample may miss. Mantissas are plain; numbers serve
+//! Which form a group takes is found on a sample of it, by the length of the code words; on a
+//! quarter of it where there are long runs, which a small sample may miss. Mantissas are plain; numbers serve
 //! deltas, of which most bytes are one value; runs what repeats otherwise, like rows of zeros. Pieces keep the groups at hand in the cache, however large a chunk is.
 
 use std::cell::RefCell;
@@ -151,36 +151,42 @@ fn shorten<'a>(
 }
 
 fn choose(group: &[u8], sample: &mut Vec<u8>, shortened: &mut Vec<u8>) -> Form {
-    let sample = match group.len() {
-        n if n <= STRETCHES * STRETCH_LEN || runs::long_len(group) > n / 32 => group,
-        n => {
-            sample.clear();
-            for k in 0..STRETCHES {
-                let start = k * (n - STRETCH_LEN) / (STRETCHES - 1);
-                sample.extend_from_slice(&group[start..start + STRETCH_LEN]);
-            }
-            sample
-        }
-    };
-    let mut counts = [0; 256];
-    for part in sample.chunks(huffman::BLOCK_LEN) {
-        let more = huffman::count(Level::best(), part);
-        counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
-    }
-    let digits = Digits::of(&counts);
-    let commonest = counts[usize::from(digits.zero)] as usize;
+    let mut part = stretches(group, STRETCHES, sample);
+    let mut counts = huffman::count(Level::best(), part);
     // Rarer bytes take two bits and more, and then a Huffman code fits them well.
-    let numbers = (16 * commonest >= 5 * sample.len()).then_some(Form::Numbers(digits));
-    let runs = (runs::saved_len(sample) > sample.len() / 32).then_some(Form::Runs);
+    let commonest = counts.iter().max().copied().unwrap_or(0) as usize;
+    let mut has_numbers = 16 * commonest >= 5 * part.len();
+    let mut has_runs = runs::saved_len(part) > part.len() / 32;
+    if !has_numbers && runs::long_len(group) > group.len() / 32 {
+        part = stretches(group, group.len() / (4 * STRETCH_LEN), sample);
+        counts = huffman::count(Level::best(), part);
+        (has_numbers, has_runs) = (true, true);
+    }
+    let numbers = has_numbers.then(|| Form::Numbers(Digits::of(&counts)));
+    let runs = has_runs.then_some(Form::Runs);
     if numbers.is_none() && runs.is_none() {
         return Form::Plain;
     }
     let forms = [Some(Form::Plain), numbers, runs].into_iter().flatten();
     let coded_len = |form: &Form| {
-        let symbols = form.apply(sample, shortened);
+        let symbols = form.apply(part, shortened);
         symbols.chunks(huffman::BLOCK_LEN).map(|s| huffman::code_len(Level::best(), s)).sum::<u64>()
     };
     forms.min_by_key(coded_len).unwrap_or(Form::Plain)
+}
+
+/// `n` stretches of `group`, the first from its beginning and the last to its end; all of it where
+/// it is no longer than the usual sample.
+fn stretches<'a>(group: &'a [u8], n: usize, sample: &'a mut Vec<u8>) -> &'a [u8] {
+    if group.len() <= STRETCHES * STRETCH_LEN {
+        return group;
+    }
+    sample.clear();
+    for k in 0..n {
+        let start = k * (group.len() - STRETCH_LEN) / (n - 1);
+        sample.extend_from_slice(&group[start..start + STRETCH_LEN]);
+    }
+    sample
 }
 
 fn decode_group(rest: &mut &[u8], shortened: &mut Vec<u8>, out: &mut [u8]) -> Result<()> {

@@ -69,6 +69,21 @@ fn every_method_round_trips_every_dtype_and_distribution() {
 }
 
 #[test]
+fn lmc_shortens_rows_of_zeros_among_noise_wherever_they_are() {
+    let mut noise = bytes(2, 4 << 18, 8);
+    for row in noise.chunks_mut(1 << 10).skip(5).step_by(12) {
+        row.fill(0);
+    }
+    for method in [Method::Lmc, Method::LmcPlain] {
+        let mut coded = Vec::new();
+        encode(method, Dtype::F32, &noise, &mut coded).unwrap();
+        let ratio = coded.len() as f64 / noise.len() as f64;
+        assert!(ratio < 0.93, "{} {ratio}", method.name());
+        check(method, Dtype::F32, &noise);
+    }
+}
+
+#[test]
 fn every_delta_is_undone() {
     for dtype in DTYPES {
         for n in [0, 1, 7, 8, 999] {
