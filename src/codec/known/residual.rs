@@ -175,7 +175,7 @@ pub fn decode(
     decode_symbols(level, &mut payload, contexts, clustered, symbols)?;
     let classes = Classes::of_word(word);
     let largest = symbols.iter().fold(0, |a, &s| a.max(s));
-    if usize::from(largest) >= classes.symbols() {
+    if usize::from(largest) >= Classes::symbols_of_word(word) {
         return None;
     }
     if word < 8 {
