@@ -79,7 +79,7 @@ fn case(name: &str, len: usize) -> (Vec<u8>, Vec<u8>, Option<Dtype>) {
                 x = x
                     .wrapping_mul(6_364_136_223_846_793_005)
                     .wrapping_add(1_442_695_040_888_963_407);
-                if (x >> 40) % 200 == 0 {
+                if (x >> 40).is_multiple_of(200) {
                     let up = if x >> 39 & 1 == 0 { 1 } else { u16::MAX };
                     *word = u16::from_le_bytes(*word).wrapping_add(up).to_le_bytes();
                 }
