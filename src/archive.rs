@@ -19,6 +19,7 @@ mod known;
 mod open;
 mod options;
 mod output;
+mod parameter;
 mod plan;
 mod receive;
 mod relate;

@@ -77,7 +77,7 @@ pub struct Scratch {
     swapped: Vec<u8>,
     planes: plane::Planes,
     quantised: quantised::Scratch,
-    known: known::KnownScratch,
+    known: Option<Box<known::KnownScratch>>,
 }
 
 impl Scratch {

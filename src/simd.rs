@@ -139,6 +139,45 @@ fn run_avx512<A, R>(f: impl FnOnce(A) -> R, args: A) -> R {
     f(args)
 }
 
+/// Defines a function of a level and some arguments whose body is compiled for every level: for
+/// loops that the compiler vectorises by itself. Unlike with [`Level::run`], the body is called
+/// by name, so that it is inlined, and its loops get the features, whatever its size.
+macro_rules! for_every_level {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?)
+     $(-> $out:ty)? $body:block) => {
+        $(#[$meta])*
+        $vis fn $name(level: $crate::simd::Level, $($arg: $type),*) $(-> $out)? {
+            #[inline(always)]
+            fn body($($arg: $type),*) $(-> $out)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+            fn avx2($($arg: $type),*) $(-> $out)? {
+                body($($arg),*)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(
+                enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
+            )]
+            fn avx512($($arg: $type),*) $(-> $out)? {
+                body($($arg),*)
+            }
+
+            match level.isa() {
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+                $crate::simd::Isa::Avx2 => unsafe { avx2($($arg),*) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: as above.
+                $crate::simd::Isa::Avx512 => unsafe { avx512($($arg),*) },
+                _ => body($($arg),*),
+            }
+        }
+    };
+}
+pub(crate) use for_every_level;
+
 impl std::fmt::Debug for Level {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())

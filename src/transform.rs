@@ -2,7 +2,6 @@
 pub mod align;
 pub mod bitplane;
 pub mod change;
-pub mod changes;
 pub mod delta;
 pub mod group;
 pub mod split;

@@ -316,6 +316,35 @@ fn whatever_became_of_the_tensors_the_bytes_come_back() {
     assert!(round_trip(dir.path(), &[("x.bin", odd)], Some(&base)) < 500);
 }
 
+/// The files of a checkpoint in two shards: tensors here or there, or half the rows of each.
+fn sharded(run: &Training, by_row: bool) -> Vec<(&'static str, Vec<u8>)> {
+    let shard = |of: &[Vec<f32>; 3], narrow, second: bool| {
+        let tensors = run.tensors(of, narrow);
+        let half = |mut t: Tensor| {
+            let rows = t.2[0].div_ceil(2);
+            let row = t.3.len() / t.2[0];
+            let (first, rest) = t.3.split_at(rows * row);
+            t.3 = if second { rest.to_vec() } else { first.to_vec() };
+            t.2[0] = t.3.len() / row;
+            t
+        };
+        match by_row {
+            true => safetensors(&tensors.into_iter().map(half).collect::<Vec<_>>()),
+            false => safetensors(if second { &tensors[..1] } else { &tensors[1..] }),
+        }
+    };
+    vec![
+        ("exp_avg-00001-of-00002.safetensors", shard(&run.m, false, false)),
+        ("exp_avg-00002-of-00002.safetensors", shard(&run.m, false, true)),
+        ("exp_avg_sq-00001-of-00002.safetensors", shard(&run.v, false, false)),
+        ("exp_avg_sq-00002-of-00002.safetensors", shard(&run.v, false, true)),
+        ("master-00001-of-00002.safetensors", shard(&run.w, false, false)),
+        ("master-00002-of-00002.safetensors", shard(&run.w, false, true)),
+        ("model-00001-of-00002.safetensors", shard(&run.w, true, false)),
+        ("model-00002-of-00002.safetensors", shard(&run.w, true, true)),
+    ]
+}
+
 #[test]
 fn odd_states_of_the_optimizer_come_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -352,6 +381,12 @@ fn odd_states_of_the_optimizer_come_back() {
         ("negative second moments", &|t| t.v[1].iter_mut().for_each(|v| *v = -*v)),
     ];
     let plain = round_trip(dir.path(), &next.files(), None);
+    for (what, files) in [("by tensor", sharded(&next, false)), ("by row", sharded(&next, true))] {
+        let alone = round_trip(dir.path(), &files, None);
+        let delta = round_trip(dir.path(), &files, Some(&base));
+        assert!(delta < alone + 1000, "sharded {what}: {delta}, {alone} alone");
+        assert!(what == "by row" || delta < plain, "sharded {what}: {delta}, {plain}");
+    }
     for (what, change) in changes {
         let mut changed = next.clone();
         change(&mut changed);

@@ -7,7 +7,7 @@ use lmc_gpu::{
     entropy::{histogram, huffman},
     hash,
     simd::Level,
-    transform::{bitplane, changes, delta},
+    transform::{bitplane, change, delta},
 };
 
 use super::planes::{CHUNK, aligned, aligned_weights, group_of, size_name, weights};
@@ -65,11 +65,11 @@ fn differences(c: &mut Criterion) {
                 b.iter(|| delta::undo(level, width, black_box(delta), &base, back));
             });
             group.finish();
-            let name = format!("changes/{}/{width}bytes/{size}", level.name());
+            let name = format!("change/{}/{width}bytes/{size}", level.name());
             let mut masks = vec![0; CHUNK.div_ceil(64)];
             let words = moved(&base, width, 200);
             group_of(c, &name, base.len()).bench_function("one in 200", |b| {
-                b.iter(|| changes::changes(level, width, black_box(&words), &base, &mut masks));
+                b.iter(|| change::masks(level, width, black_box(&words), &base, &mut masks));
             });
         }
     }

@@ -376,10 +376,10 @@ impl Archive<'_> {
     }
 
     /// Where a chunk came out wrong: the base, if its bytes are not those that were referred to.
-    pub(super) fn base_at_fault(&self, chunk: usize, buffers: &Buffers) -> Option<Error> {
+    pub(super) fn base_at_fault(&self, chunk: usize, known: &[&[u8]]) -> Option<Error> {
         let attached = self.base.get()?;
         let references = &self.chunks[chunk].meta.references;
-        references.iter().zip(&buffers.known).find_map(|(r, bytes)| match r.origin {
+        references.iter().zip(known).find_map(|(r, bytes)| match r.origin {
             Origin::Base { digest } if hash64(bytes) != digest => {
                 Some(attached.other_bytes(&r.pieces))
             }

@@ -4,7 +4,7 @@ use super::{Archive, chain::Below, open::ChunkInfo};
 use crate::{
     Error, Result,
     codec::{self, Scratch},
-    container::{ChunkMeta, Origin, RecordHeader, RecordType, hash64},
+    container::{ChunkMeta, Origin, Piece, RecordHeader, RecordType, hash64},
     simd::Level,
 };
 
@@ -20,10 +20,10 @@ impl Archive<'_> {
         let chunk = &self.chunks[i];
         let coded = chunk.meta.copy_of.and_then(|source| self.chunk_at(source)).unwrap_or(i);
         let stored = &self.chunks[coded];
-        let mut known = std::mem::take(&mut buffers.known);
-        let found = self.read_references(coded, level, buffers, &mut known);
-        buffers.known = known;
-        found?;
+        let mut read = std::mem::take(&mut buffers.known);
+        let found = self.read_references(coded, level, buffers, &mut read);
+        buffers.known = read;
+        let borrowed = found?;
         if coded != i {
             self.check_record(chunk, buffers)?;
         }
@@ -35,7 +35,7 @@ impl Archive<'_> {
         let spec = spec_of(&stored.meta);
         let payload = &record[header_len..];
         let known: Vec<&[u8]> =
-            buffers.known.iter().take(stored.meta.references.len()).map(|k| &k[..]).collect();
+            borrowed.iter().zip(&buffers.known).map(|(b, read)| b.unwrap_or(read)).collect();
         let form = stored.meta.form;
         let scratch = &mut buffers.scratch;
         scratch.write_far(buffers.far);
@@ -47,28 +47,34 @@ impl Archive<'_> {
             false => Err(Error::Corrupt("the checksum does not match".into())),
         });
         if let Err(e) = decoded {
-            return Err(self.base_at_fault(coded, buffers).unwrap_or(e));
+            return Err(self.base_at_fault(coded, &known).unwrap_or(e));
         }
         buffers.keep(self, i, out);
         Ok(())
     }
 
-    /// Fills `known` with what the references of a chunk name.
+    /// Finds what each reference of a chunk names: in memory already, or else it is read into
+    /// the buffer at the same place of `known`.
     fn read_references(
         &self,
         chunk: usize,
         level: Level,
         buffers: &mut Buffers,
         known: &mut Vec<Vec<u8>>,
-    ) -> Result<()> {
+    ) -> Result<Vec<Option<&[u8]>>> {
         let references = &self.chunks[chunk].meta.references;
         known.resize_with(references.len().max(known.len()), Vec::new);
-        for (r, bytes) in references.iter().zip(known) {
-            bytes.resize(r.len() as usize, 0);
+        let mut borrowed = vec![None; references.len()];
+        for ((r, bytes), borrowed) in references.iter().zip(known).zip(&mut borrowed) {
             if r.origin != Origin::Sibling {
-                self.read_base(&r.pieces, buffers, bytes)?;
+                *borrowed = self.borrow_base(&r.pieces);
+                if borrowed.is_none() {
+                    bytes.resize(r.len() as usize, 0);
+                    self.read_base(&r.pieces, buffers, bytes)?;
+                }
                 continue;
             }
+            bytes.resize(r.len() as usize, 0);
             let mut rest = &mut bytes[..];
             for piece in &r.pieces {
                 let leads_nowhere = || Error::Corrupt("a reference leads nowhere".into());
@@ -80,7 +86,13 @@ impl Archive<'_> {
                 rest = tail;
             }
         }
-        Ok(())
+        Ok(borrowed)
+    }
+
+    /// The bytes of a reference to the base, where they are in memory.
+    fn borrow_base(&self, pieces: &[Piece]) -> Option<&[u8]> {
+        let attached = self.base.get()?;
+        attached.base().input.borrow(&attached.own_pieces(pieces).ok()?)
     }
 
     /// The bytes of a chunk that others of its group refer to. References lead to earlier chunks

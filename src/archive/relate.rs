@@ -9,7 +9,7 @@
 //! `master`, `exp_avg`, `exp_avg_sq` with the same tensor names, or an optimizer's state in one
 //! file.
 
-use super::Input;
+use super::{Input, parameter};
 use crate::{
     Result,
     dtype::Dtype,
@@ -27,6 +27,8 @@ pub(super) struct Item {
     /// Name of the tensor that fills it; of spans that no tensor fills only those of files that
     /// have no tensors at all are named, by nothing.
     pub name: Option<String>,
+    /// For weights whose moments stand in the same file: what their names begin with.
+    pub state: Option<String>,
 }
 
 /// Where a span's bytes stand in the base.
@@ -57,19 +59,22 @@ pub(super) fn items(input: &Input<'_>, mut also: impl FnMut(usize, &Parsed)) -> 
 }
 
 fn add_items(items: &mut Vec<Item>, parsed: &Parsed, start: u64, file: &str) {
-    let mut names: HashMap<u64, &str> = HashMap::new();
-    for t in &parsed.tensors {
+    let mut states = parameter::states(parsed);
+    let mut tensors: HashMap<u64, usize> = HashMap::new();
+    for (i, t) in parsed.tensors.iter().enumerate() {
         if t.extent().is_some_and(|n| n > 0) {
-            names.entry(t.offset).or_insert(&t.name);
+            tensors.entry(t.offset).or_insert(i);
         }
     }
     for span in &parsed.spans {
-        let name = match names.get(&span.offset) {
-            Some(name) => Some((*name).to_owned()),
+        let tensor = tensors.get(&span.offset);
+        let name = match tensor {
+            Some(&i) => Some(parsed.tensors[i].name.clone()),
             None => parsed.tensors.is_empty().then(String::new),
         };
+        let state = tensor.and_then(|i| states.remove(i));
         let span = Span { offset: span.offset + start, ..span.clone() };
-        items.push(Item { span, file: file.to_owned(), name });
+        items.push(Item { span, file: file.to_owned(), name, state });
     }
 }
 
@@ -164,7 +169,11 @@ pub(super) fn families<'i>(items: impl Iterator<Item = (usize, &'i Item)>) -> Ve
     let mut known: HashMap<(String, u64, u64, bool), usize> = HashMap::new();
     for (i, item) in items {
         let Some(name) = item.name.as_ref().filter(|n| !n.is_empty()) else { continue };
-        let Some((role, parameter)) = role_of(&item.file, name) else { continue };
+        let state = item.state.as_ref();
+        let of_state = state.map(|s| (Role::Model, format!("{}\0{s}", item.file)));
+        let Some((role, parameter)) = of_state.or_else(|| role_of(&item.file, name)) else {
+            continue;
+        };
         let fits = match role {
             Role::Model => matches!(item.span.dtype, Dtype::BF16 | Dtype::F16 | Dtype::F32),
             _ => item.span.dtype == Dtype::F32,
@@ -222,7 +231,7 @@ mod tests {
 
     fn item(file: &str, name: Option<&str>, dtype: Dtype, offset: u64, len: u64) -> Item {
         let span = Span { offset, len, dtype, row_words: 0, big_endian: false };
-        Item { span, file: file.into(), name: name.map(str::to_owned) }
+        Item { span, file: file.into(), name: name.map(str::to_owned), state: None }
     }
 
     #[test]

@@ -17,6 +17,7 @@
 mod bits;
 mod classes;
 mod cluster;
+mod decode;
 mod estimate;
 mod moment;
 mod predictor;
@@ -24,14 +25,15 @@ mod residual;
 mod sparse;
 mod words;
 
+pub use decode::decode;
 pub use predictor::Predictor;
 
 use super::{ChunkSpec, Method, Scratch, form, integer, swap_words};
 use crate::{
-    Error, Result,
+    Result,
     dtype::Fields,
     simd::Level,
-    transform::{changes, delta},
+    transform::{change, delta},
 };
 
 const EQUAL: u8 = 0;
@@ -39,6 +41,8 @@ const SPARSE: u8 = 1;
 const DENSE: u8 = 2;
 /// Below one changed word in this many, changes are listed.
 const SPARSE_ONE_IN: u64 = 40;
+/// Below one changed word in this many, nothing but the base is considered.
+const ALMOST_EQUAL: u64 = 64;
 
 /// A way to predict a chunk: a predictor, and which of the known byte strings it takes.
 #[derive(Clone, Debug, PartialEq)]
@@ -96,11 +100,11 @@ pub fn encode(
     if offers.is_empty() || super::is_constant(bytes, word) {
         return alone(scratch, out);
     }
-    let mut buffers = std::mem::take(&mut scratch.known);
+    let mut buffers = scratch.known.take().unwrap_or_default();
     let start = out.len();
     let done =
         encode_offered(level, method, spec, bytes, known, &offers, &mut buffers, scratch, out);
-    scratch.known = buffers;
+    scratch.known = Some(buffers);
     let (coded, sure) = match done? {
         Some(done) => done,
         None => return alone(scratch, out),
@@ -163,6 +167,18 @@ fn encode_offered(
             out,
         )?;
         return Ok(Some((Coded { form: coded, inputs: offers[0].inputs.clone() }, false)));
+    }
+    let like_base = |o: &&&Offer| matches!(o.predictor, Predictor::Base | Predictor::Signed);
+    if let Some(offer) = offers.iter().find(like_base) {
+        let base = known[usize::from(offer.inputs[0])];
+        let KnownScratch { masks, residual, .. } = &mut *buffers;
+        if let Some(changed) = few_changes(level, word, words, base, ALMOST_EQUAL, masks) {
+            let start = out.len();
+            offer.predictor.write(out);
+            encode_changed(level, word, words, base, changed, masks, residual, out);
+            let sure = 8 * (out.len() - start) < words.len();
+            return Ok(Some((Coded { form: form::DELTA, inputs: offer.inputs.clone() }, sure)));
+        }
     }
     let chosen = estimate::best(
         level,
@@ -233,22 +249,57 @@ fn encode_residual(
     out: &mut Vec<u8>,
 ) {
     let word = word_len(spec);
-    let n = words.len() / word;
     let KnownScratch { predicted, contexts, masks, residual, .. } = buffers;
     let predicted = predictor.predict(level, spec, inputs, words.len(), predicted, contexts);
-    masks.clear();
-    masks.resize(n.div_ceil(64), 0);
-    let changed = changes::changes(level, word, words, predicted, masks);
-    if changed == 0 {
-        return out.push(EQUAL);
-    }
-    if changed * SPARSE_ONE_IN < n as u64 {
-        out.push(SPARSE);
-        return sparse::encode(level, word, words, predicted, masks, changed, residual, out);
+    if let Some(changed) = few_changes(level, word, words, predicted, SPARSE_ONE_IN, masks) {
+        return encode_changed(level, word, words, predicted, changed, masks, residual, out);
     }
     out.push(DENSE);
     predictor.contexts(level, spec, inputs, predicted, contexts);
     residual::encode(level, word, words, predicted, contexts, residual, out);
+}
+
+/// Appends mode and residuals of words few of which, those in the masks, are not as predicted.
+#[allow(clippy::too_many_arguments, reason = "as sparse::encode")]
+fn encode_changed(
+    level: Level,
+    word: usize,
+    words: &[u8],
+    predicted: &[u8],
+    changed: u64,
+    masks: &[u64],
+    residual: &mut residual::Buffers,
+    out: &mut Vec<u8>,
+) {
+    if changed == 0 {
+        return out.push(EQUAL);
+    }
+    out.push(SPARSE);
+    sparse::encode(level, word, words, predicted, masks, changed, residual, out);
+}
+
+/// Sets the masks of the words that differ from those predicted, and counts them; `None` where
+/// it is one in `one_in` words or more, which ends the search.
+fn few_changes(
+    level: Level,
+    word: usize,
+    words: &[u8],
+    predicted: &[u8],
+    one_in: u64,
+    masks: &mut Vec<u64>,
+) -> Option<u64> {
+    const PIECE: usize = 16 << 10;
+    let n = words.len() / word;
+    masks.resize(n.div_ceil(64), 0);
+    let mut changed = 0;
+    let pieces = words.chunks(PIECE * word).zip(predicted.chunks(PIECE * word));
+    for ((words, predicted), masks) in pieces.zip(masks.chunks_mut(PIECE / 64)) {
+        changed += change::masks(level, word, words, predicted, masks);
+        if changed * one_in >= n as u64 {
+            return None;
+        }
+    }
+    Some(changed)
 }
 
 fn encode_xor(
@@ -264,116 +315,6 @@ fn encode_xor(
     delta::xor(level, words, base, &mut buffers.predicted);
     integer::encode(level, Method::Rans, word, &buffers.predicted, &mut scratch.planes, out)?;
     Ok(form::XOR)
-}
-
-/// As [`super::decode`], for a chunk whose references are `known`, in order.
-///
-/// # Errors
-/// As for [`super::decode`].
-pub fn decode(
-    level: Level,
-    spec: &ChunkSpec,
-    form: u8,
-    payload: &[u8],
-    known: &[&[u8]],
-    scratch: &mut Scratch,
-    out: &mut [u8],
-) -> Result<()> {
-    if !matches!(form, form::DELTA | form::XOR | form::MOMENT) {
-        if !known.is_empty() {
-            return Err(damaged());
-        }
-        return super::decode(level, spec, form, payload, scratch, out);
-    }
-    let mut buffers = std::mem::take(&mut scratch.known);
-    let done = decode_known(level, spec, form, payload, known, &mut buffers, scratch, out);
-    scratch.known = buffers;
-    done.ok_or_else(damaged)?;
-    let word = word_len(spec);
-    if spec.big_endian && word > 1 {
-        swap_words(out, word);
-    }
-    Ok(())
-}
-
-fn damaged() -> Error {
-    Error::Corrupt("the coded data is damaged".into())
-}
-
-#[allow(clippy::too_many_arguments, reason = "one caller")]
-fn decode_known(
-    level: Level,
-    spec: &ChunkSpec,
-    form: u8,
-    mut payload: &[u8],
-    known: &[&[u8]],
-    buffers: &mut KnownScratch,
-    scratch: &mut Scratch,
-    out: &mut [u8],
-) -> Option<()> {
-    let word = word_len(spec);
-    let swap = spec.big_endian && word > 1;
-    let mut swapped = std::mem::take(&mut buffers.inputs);
-    swapped.resize_with(known.len(), Vec::new);
-    let inputs: Vec<&[u8]> = known
-        .iter()
-        .zip(&mut swapped)
-        .map(|(k, buffer)| little_endian(swap, k.len() * word / out.len().max(1), k, buffer))
-        .collect();
-    let done = match form {
-        form::XOR => {
-            let [base] = inputs[..] else { return None };
-            if base.len() != out.len() {
-                return None;
-            }
-            integer::decode(level, word, payload, &mut scratch.planes, out)?;
-            for (o, b) in out.iter_mut().zip(base) {
-                *o ^= b;
-            }
-            Some(())
-        }
-        form::MOMENT => {
-            let [v] = inputs[..] else { return None };
-            if !Predictor::Moment.fits_inputs(spec, out.len(), &inputs) {
-                return None;
-            }
-            moment::decode(level, spec, payload, v, &mut buffers.residual, &mut scratch.planes, out)
-        }
-        _ => {
-            let predictor = Predictor::read(&mut payload)?;
-            if !predictor.fits_inputs(spec, out.len(), &inputs) {
-                return None;
-            }
-            decode_residual(level, spec, payload, &predictor, &inputs, buffers, out)
-        }
-    };
-    buffers.inputs = swapped;
-    done
-}
-
-fn decode_residual(
-    level: Level,
-    spec: &ChunkSpec,
-    payload: &[u8],
-    predictor: &Predictor,
-    inputs: &[&[u8]],
-    buffers: &mut KnownScratch,
-    out: &mut [u8],
-) -> Option<()> {
-    let word = word_len(spec);
-    let (&mode, payload) = payload.split_first()?;
-    let KnownScratch { predicted, contexts, residual, .. } = buffers;
-    let predicted = predictor.predict(level, spec, inputs, out.len(), predicted, contexts);
-    if mode == DENSE {
-        predictor.contexts(level, spec, inputs, predicted, contexts);
-        return residual::decode(level, word, payload, predicted, contexts, residual, out);
-    }
-    out.copy_from_slice(predicted);
-    match mode {
-        EQUAL => payload.is_empty().then_some(()),
-        SPARSE => sparse::decode(level, word, payload, residual, out),
-        _ => None,
-    }
 }
 
 /// The predictor, for people, from the first bytes of a payload.

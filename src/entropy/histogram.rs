@@ -95,8 +95,14 @@ pub fn sample_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &m
     for (counts, odd) in counts.iter_mut().zip(&odd) {
         add(counts, odd);
     }
+    mark_contexts(level, symbols, contexts, counts);
+}
+
+/// Sets the count of each symbol that occurs in a context, but has none there, to 1.
+pub fn mark_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
+    check(symbols, contexts, counts);
     match level.isa() {
-        Isa::Scalar => mark_contexts(symbols, contexts, counts),
+        Isa::Scalar => mark_contexts_scalar(symbols, contexts, counts),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         Isa::Avx2 => unsafe { avx2::mark_contexts(symbols, contexts, counts) },
@@ -154,7 +160,7 @@ fn mark(symbols: &[u8], counts: &mut [u32; 256]) {
 }
 
 /// [`mark`] in each context.
-fn mark_contexts(symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
+fn mark_contexts_scalar(symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
     for (&symbol, &context) in symbols.iter().zip(contexts) {
         let counter = &mut counts[usize::from(context)][usize::from(symbol)];
         if *counter == 0 {

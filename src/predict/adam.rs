@@ -21,7 +21,7 @@ mod search;
 pub use search::{Hints, Sample, find_second, find_weights};
 
 use super::float_state;
-use crate::simd::Level;
+use crate::simd::{Level, for_every_level};
 
 /// Scalars of the second moment.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,33 +89,33 @@ pub fn second(level: Level, s: &Second, known: SecondInputs, out: &mut [u8], con
     let n = out.len() / 4;
     assert!(out.len() == 4 * n && v0.len() == 4 * n && m0.len() == 4 * n && m1.len() == 4 * n);
     assert!(contexts.len() == n);
-    let args = (*s, known, out, contexts);
     float_state::with_default(|| match s.order {
-        0 => level.run(second_0, args),
-        1 => level.run(second_1, args),
-        _ => level.run(second_2, args),
+        0 => second_0(level, *s, known, out, contexts),
+        1 => second_1(level, *s, known, out, contexts),
+        _ => second_2(level, *s, known, out, contexts),
     });
 }
 
-type SecondArgs<'a> = (Second, SecondInputs<'a>, &'a mut [u8], &'a mut [u8]);
-
-#[inline(always)]
-fn second_0((s, known, out, contexts): SecondArgs<'_>) {
+for_every_level! {
+fn second_0(s: Second, known: SecondInputs<'_>, out: &mut [u8], contexts: &mut [u8]) {
     second_each(s, known, out, contexts, |g, kept| {
         (f64::from(s.gain * g) * f64::from(g) + f64::from(kept)) as f32
     });
 }
-
-#[inline(always)]
-fn second_1((s, known, out, contexts): SecondArgs<'_>) {
-    second_each(s, known, out, contexts, |g, kept| (s.gain * g) * g + kept);
 }
 
-#[inline(always)]
-fn second_2((s, known, out, contexts): SecondArgs<'_>) {
+for_every_level! {
+fn second_1(s: Second, known: SecondInputs<'_>, out: &mut [u8], contexts: &mut [u8]) {
+    second_each(s, known, out, contexts, |g, kept| (s.gain * g) * g + kept);
+}
+}
+
+for_every_level! {
+fn second_2(s: Second, known: SecondInputs<'_>, out: &mut [u8], contexts: &mut [u8]) {
     second_each(s, known, out, contexts, |g, kept| {
         (f64::from(g * g) * f64::from(s.gain) + f64::from(kept)) as f32
     });
+}
 }
 
 #[inline(always)]
@@ -167,31 +167,31 @@ pub fn weights(
     let n = out.len() / 4;
     assert!(out.len() == 4 * n && w0.len() == 4 * n && m1.len() == 4 * n && v1.len() == 4 * n);
     assert!(contexts.len() == n);
-    let args = (*s, known, out, contexts);
     float_state::with_default(|| match s.order {
-        0 => level.run(weights_0, args),
-        1 => level.run(weights_1, args),
-        _ => level.run(weights_2, args),
+        0 => weights_0(level, *s, known, out, contexts),
+        1 => weights_1(level, *s, known, out, contexts),
+        _ => weights_2(level, *s, known, out, contexts),
     });
 }
 
-type WeightArgs<'a> = (Weights, WeightInputs<'a>, &'a mut [u8], &'a mut [u8]);
-
-#[inline(always)]
-fn weights_0((s, known, out, contexts): WeightArgs<'_>) {
+for_every_level! {
+fn weights_0(s: Weights, known: WeightInputs<'_>, out: &mut [u8], contexts: &mut [u8]) {
     weights_each(s, known, out, contexts, |w, m, d| w + (s.step * m) / d);
 }
-
-#[inline(always)]
-fn weights_1((s, known, out, contexts): WeightArgs<'_>) {
-    weights_each(s, known, out, contexts, |w, m, d| w + s.step * (m / d));
 }
 
-#[inline(always)]
-fn weights_2((s, known, out, contexts): WeightArgs<'_>) {
+for_every_level! {
+fn weights_1(s: Weights, known: WeightInputs<'_>, out: &mut [u8], contexts: &mut [u8]) {
+    weights_each(s, known, out, contexts, |w, m, d| w + s.step * (m / d));
+}
+}
+
+for_every_level! {
+fn weights_2(s: Weights, known: WeightInputs<'_>, out: &mut [u8], contexts: &mut [u8]) {
     weights_each(s, known, out, contexts, |w, m, d| {
         (f64::from(w) + f64::from(s.step) * f64::from(m / d)) as f32
     });
+}
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 //! Mixed-precision training keeps a 32-bit master of every weight and a 16-bit copy that is its
 //! rounding, bit for bit. Integer arithmetic throughout.
 
-use crate::simd::Level;
+use crate::simd::{Level, for_every_level};
 
 /// The narrow type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,19 +21,21 @@ pub enum Narrow {
 pub fn round(level: Level, to: Narrow, wide: &[u8], narrow: &mut [u8]) {
     check(narrow, wide);
     match to {
-        Narrow::Bf16 => level.run(to_bf16, (wide, narrow)),
-        Narrow::F16 => level.run(to_f16, (wide, narrow)),
+        Narrow::Bf16 => to_bf16(level, wide, narrow),
+        Narrow::F16 => to_f16(level, wide, narrow),
     }
 }
 
-#[inline(always)]
-fn to_bf16((wide, narrow): (&[u8], &mut [u8])) {
+for_every_level! {
+fn to_bf16(wide: &[u8], narrow: &mut [u8]) {
     convert(wide, narrow, bf16_of_f32);
 }
+}
 
-#[inline(always)]
-fn to_f16((wide, narrow): (&[u8], &mut [u8])) {
+for_every_level! {
+fn to_f16(wide: &[u8], narrow: &mut [u8]) {
     convert(wide, narrow, f16_of_f32);
+}
 }
 
 /// Widens words of a narrow type to 32-bit floats.
@@ -43,21 +45,23 @@ fn to_f16((wide, narrow): (&[u8], &mut [u8])) {
 pub fn widen(level: Level, from: Narrow, narrow: &[u8], wide: &mut [u8]) {
     check(narrow, wide);
     match from {
-        Narrow::Bf16 => level.run(from_bf16, (narrow, wide)),
-        Narrow::F16 => level.run(from_f16, (narrow, wide)),
+        Narrow::Bf16 => from_bf16(level, narrow, wide),
+        Narrow::F16 => from_f16(level, narrow, wide),
     }
 }
 
-#[inline(always)]
-fn from_bf16((narrow, wide): (&[u8], &mut [u8])) {
+for_every_level! {
+fn from_bf16(narrow: &[u8], wide: &mut [u8]) {
     let pairs = wide.as_chunks_mut().0.iter_mut().zip(narrow.as_chunks().0);
     pairs.for_each(|(w, n)| *w = f32_of_bf16(*n));
 }
+}
 
-#[inline(always)]
-fn from_f16((narrow, wide): (&[u8], &mut [u8])) {
+for_every_level! {
+fn from_f16(narrow: &[u8], wide: &mut [u8]) {
     let pairs = wide.as_chunks_mut().0.iter_mut().zip(narrow.as_chunks().0);
     pairs.for_each(|(w, n)| *w = f32_of_f16(*n));
+}
 }
 
 fn check(narrow: &[u8], wide: &[u8]) {

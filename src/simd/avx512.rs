@@ -46,6 +46,15 @@ pub(crate) fn store_half(bytes: &mut [u8], v: __m256i) {
     unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), v) }
 }
 
+/// Writes the first 16 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(crate) fn store_quarter(bytes: &mut [u8], v: __m128i) {
+    let bytes = &mut bytes[..16];
+    // SAFETY: `bytes` is exactly the 16 bytes written; the store needs no alignment.
+    unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), v) }
+}
+
 /// [`store`] past the caches; `_mm_sfence` must follow before others look at the bytes.
 ///
 /// # Panics

@@ -94,9 +94,9 @@ impl Classes {
         2 * self.class(residual.unsigned_abs()) - u8::from(residual > 0)
     }
 
-    /// Number of symbols.
-    pub fn symbols(&self) -> usize {
-        2 * self.count() - 1
+    /// Number of symbols that residuals of words of this many bytes can have.
+    pub fn symbols_of_word(word: usize) -> usize {
+        2 * usize::from(Self::of_word(word).class(1 << (8 * word - 1))) + 1
     }
 }
 
@@ -127,7 +127,6 @@ mod tests {
                 next = u128::from(last) + 1;
             }
             assert_eq!(next, 1 << top);
-            assert!(classes.symbols() <= 256);
         }
     }
 
@@ -137,6 +136,10 @@ mod tests {
             let s = FINE.symbol(d);
             assert_eq!(is_negative(s), d < 0);
             assert_eq!(class_of(s), FINE.class(d.unsigned_abs()));
+        }
+        for (word, least) in [(1, -1i64 << 7), (2, -1 << 15), (4, -1 << 31), (8, i64::MIN)] {
+            let last = Classes::of_word(word).symbol(least);
+            assert_eq!(usize::from(last) + 1, Classes::symbols_of_word(word));
         }
     }
 }

@@ -14,24 +14,42 @@ const TABLE_BITS: u64 = 24;
 const SYMBOL_BITS: u64 = 5;
 
 /// Counts of symbols by context.
-#[derive(Default)]
 pub struct Joint {
     counts: Vec<[u32; 256]>,
+    /// Which contexts occur: the counts of others are zero.
+    occurs: [bool; 256],
+}
+
+impl Default for Joint {
+    fn default() -> Self {
+        Joint { counts: vec![[0; 256]; 256], occurs: [false; 256] }
+    }
 }
 
 impl Joint {
     /// Starts from zero.
     pub fn clear(&mut self) {
-        self.counts.clear();
-        self.counts.resize(256, [0; 256]);
+        for (counts, occurs) in self.counts.iter_mut().zip(&mut self.occurs) {
+            if std::mem::take(occurs) {
+                *counts = [0; 256];
+            }
+        }
     }
 
     /// Counts every symbol under its context.
     pub fn add(&mut self, contexts: &[u8], symbols: &[u8]) {
         let Some(counts) = self.counts.first_chunk_mut::<256>() else { return };
         for (&context, &symbol) in contexts.iter().zip(symbols) {
+            self.occurs[usize::from(context)] = true;
             counts[usize::from(context)][usize::from(symbol)] += 1;
         }
+    }
+
+    /// The contexts that occur, with the counts of their symbols and their sum.
+    fn occurring(&self) -> Vec<(u8, &[u32; 256], u64)> {
+        let all = (0..=255).zip(&self.counts).zip(self.occurs);
+        let sum = |counts: &[u32; 256]| counts.iter().map(|&c| u64::from(c)).sum();
+        all.filter(|(_, occurs)| *occurs).map(|((i, c), _)| (i, c, sum(c))).collect()
     }
 
     /// Counts from zero.
@@ -46,7 +64,6 @@ pub struct Clusters {
     /// First context of every cluster but the first.
     pub starts: Vec<u8>,
     /// Counts of each cluster's symbols.
-    #[cfg(test)]
     pub counts: Vec<[u32; 256]>,
     /// Estimated bits of all symbols.
     pub bits: u64,
@@ -58,18 +75,15 @@ impl Clusters {
     /// Clusters the contexts of a joint count.
     pub fn of(joint: &Joint) -> Clusters {
         let mut parts: Vec<Part> = Vec::new();
-        let total: u64 = joint.counts.iter().flatten().map(|&c| u64::from(c)).sum();
+        let occurring = joint.occurring();
+        let total: u64 = occurring.iter().map(|(.., n)| n).sum();
         // What has less than a thousandth joins its neighbour outright.
         let few = (total / 1000).max(64);
-        for (context, counts) in joint.counts.iter().enumerate() {
-            let n: u64 = counts.iter().map(|&c| u64::from(c)).sum();
-            if n == 0 {
-                continue;
-            }
+        for (context, counts, n) in occurring {
             match parts.last_mut() {
                 Some(last) if last.n < few => last.join(counts, n),
                 Some(last) if n < few && last.n < 4 * few => last.join(counts, n),
-                _ => parts.push(Part { start: context as u8, counts: *counts, n, bits: 0 }),
+                _ => parts.push(Part { start: context, counts: *counts, n, bits: 0 }),
             }
         }
         for p in &mut parts {
@@ -98,7 +112,6 @@ impl Clusters {
             starts: parts.iter().skip(1).map(|p| p.start).collect(),
             bits: parts.iter().map(|p| bits(&p.counts, p.n)).sum(),
             table_bits: parts.iter().map(|p| table_bits(&p.counts)).sum(),
-            #[cfg(test)]
             counts: parts.into_iter().map(|p| p.counts).collect(),
         }
     }

@@ -19,7 +19,7 @@ use crate::{
     },
     dtype::Fields,
     simd::Level,
-    transform::{changes, delta},
+    transform::delta,
 };
 
 const GROUP: usize = 64;
@@ -53,12 +53,6 @@ pub fn best<'o>(
 ) -> Option<(&'o Offer, u64, u64)> {
     let word = word_len(spec);
     let n = words.len() / word;
-    for offer in offers {
-        let same = matches!(offer.predictor, Predictor::Base | Predictor::Signed);
-        if same && almost_equal(level, word, words, known[usize::from(offer.inputs[0])]) {
-            return Some((offer, 0, 2 * words.len() as u64));
-        }
-    }
     let Buffers { words: sample, inputs, predicted, contexts, delta: deltas, symbols, joint } =
         buffers;
     gather(word, words, n, sample);
@@ -97,20 +91,6 @@ pub fn best<'o>(
     // Close calls are decided by coding both ways.
     best.filter(|(_, bits)| *bits < solo + solo / 32 || method == Method::Diff)
         .map(|(offer, bits)| (offer, bits, solo))
-}
-
-/// Whether fewer than one word of 64 in a sample differs.
-fn almost_equal(level: Level, word: usize, words: &[u8], base: &[u8]) -> bool {
-    let n = words.len() / word;
-    let step = if n <= SMALL { 1 } else { STEP };
-    let groups = words.chunks(GROUP * word).zip(base.chunks(GROUP * word)).step_by(step);
-    let (mut changed, mut sampled) = (0, 0);
-    for (a, b) in groups {
-        let mut mask = [0];
-        changed += changes::changes(level, word, a, b, &mut mask);
-        sampled += (a.len() / word) as u64;
-    }
-    64 * changed < sampled
 }
 
 /// Collects the sampled words of `n` words of `word` bytes.

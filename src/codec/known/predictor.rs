@@ -19,7 +19,7 @@ use crate::{
         adam::{self, SECOND_ORDERS, Second, SecondInputs, WEIGHT_ORDERS, WeightInputs, Weights},
         cast::{self, Narrow},
     },
-    simd::Level,
+    simd::{Level, for_every_level},
 };
 
 /// How words are predicted.
@@ -148,15 +148,13 @@ impl Predictor {
             // The prediction came with contexts.
             (Predictor::Second(_) | Predictor::Weights(_), _) => {}
             (Predictor::Moment, [v]) => {
-                level.run(exponents, (&v[..], &mut contexts[..]));
+                exponents(level, v, contexts);
             }
             (Predictor::Signed, [_, moment]) => {
-                level.run(sizes, (*spec, predicted, &mut contexts[..]));
-                for (context, m) in contexts.iter_mut().zip(moment.as_chunks::<4>().0) {
-                    *context = *context & 0x7f | m[3] & 0x80;
-                }
+                sizes(level, *spec, predicted, contexts);
+                signs(level, moment, contexts);
             }
-            _ => level.run(sizes, (*spec, predicted, &mut contexts[..])),
+            _ => sizes(level, *spec, predicted, contexts),
         }
     }
 
@@ -230,10 +228,10 @@ fn take<const N: usize>(payload: &mut &[u8]) -> Option<[u8; N]> {
     Some(*bytes)
 }
 
+for_every_level! {
 /// How large words are: their exponents (with two mantissa bits where it has five bits), or the
 /// lengths of integers.
-#[inline(always)]
-fn sizes((spec, words, out): (ChunkSpec, &[u8], &mut [u8])) {
+fn sizes(spec: ChunkSpec, words: &[u8], out: &mut [u8]) {
     match (spec.dtype.fields(), word_len(&spec)) {
         (Fields::Float { .. }, 1) => each(out, words, |[b]: [u8; 1]| b & 0x7f),
         (Fields::Float { exponent: 8, .. }, 2) => {
@@ -254,11 +252,22 @@ fn sizes((spec, words, out): (ChunkSpec, &[u8], &mut [u8])) {
         _ => each(out, words, |w: [u8; 8]| u64::from_le_bytes(w).leading_zeros() as u8),
     }
 }
+}
 
+for_every_level! {
 /// Exponents of `f32`.
-#[inline(always)]
-fn exponents((words, out): (&[u8], &mut [u8])) {
+fn exponents(words: &[u8], out: &mut [u8]) {
     each(out, words, |w: [u8; 4]| (u32::from_le_bytes(w) >> 23) as u8);
+}
+}
+
+for_every_level! {
+/// Puts the signs of moments into the top bits of contexts.
+fn signs(moments: &[u8], contexts: &mut [u8]) {
+    for (context, m) in contexts.iter_mut().zip(moments.as_chunks::<4>().0) {
+        *context = *context & 0x7f | m[3] & 0x80;
+    }
+}
 }
 
 #[inline(always)]

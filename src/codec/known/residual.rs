@@ -33,6 +33,8 @@ use crate::{
 pub struct Buffers {
     pub symbols: Vec<u8>,
     pub gaps: Vec<u8>,
+    pub groups: Vec<usize>,
+    pub places: Vec<usize>,
     pub bits: Vec<u8>,
     pub coder: CoderScratch,
     pub delta: Vec<u8>,
@@ -63,15 +65,15 @@ pub fn encode(
     if word == 8 {
         bits.clear();
         let mut writer = Bits::new(bits);
-        for (i, &symbol) in symbols.iter().enumerate() {
+        for (delta, &symbol) in deltas.as_chunks().0.iter().zip(symbols.iter()) {
             let class = classes::class_of(symbol);
-            let magnitude = signed_at(word, deltas, i).unsigned_abs();
+            let magnitude = i64::from_le_bytes(*delta).unsigned_abs();
             writer.push(magnitude - COARSE.least(class), COARSE.bits(class));
         }
         writer.finish();
         return out.extend_from_slice(bits);
     }
-    words::write_bits(word, deltas, symbols, out);
+    words::write_bits(level, word, deltas, symbols, out);
 }
 
 /// Counts the pairs that clusters rest on: all of a small chunk, else 64 of every 256.
@@ -97,8 +99,9 @@ pub fn encode_symbols(
     let n = symbols.len();
     let clusters = Clusters::of(joint);
     words::clusters(level, &clusters.starts, contexts, clustered);
-    let mut counts = vec![[0; 256]; clusters.starts.len() + 1];
-    histogram::count_contexts(level, symbols, clustered, &mut counts);
+    let mut counts = clusters.counts;
+    counts.resize(clusters.starts.len() + 1, [0; 256]);
+    histogram::mark_contexts(level, symbols, clustered, &mut counts);
     let tables: Vec<Table> = counts.into_iter().filter_map(table_of).collect();
     let lanes = plane::lanes_for(n);
     out.push(tables.len() as u8);
@@ -109,7 +112,7 @@ pub fn encode_symbols(
     let room = rans::bound(n, lanes);
     coder.stream.resize(coder.stream.len().max(room), 0);
     let stream = &mut coder.stream[..room];
-    // Every symbol was counted, so every table has it.
+    // A sample misses no symbol, so every table has it.
     let at =
         rans::encode_contexts(level, lanes, symbols, clustered, &tables, stream).unwrap_or(room);
     out.extend_from_slice(&((room - at) as u32).to_le_bytes());
@@ -172,7 +175,7 @@ pub fn decode(
     decode_symbols(level, &mut payload, contexts, clustered, symbols)?;
     let classes = Classes::of_word(word);
     let largest = symbols.iter().fold(0, |a, &s| a.max(s));
-    if usize::from(largest) >= classes.symbols() {
+    if usize::from(largest) >= Classes::symbols_of_word(word) {
         return None;
     }
     if word < 8 {
@@ -180,40 +183,43 @@ pub fn decode(
     }
     let mut bits = BitSource::new(payload);
     out.copy_from_slice(predicted);
-    for (i, &symbol) in symbols.iter().enumerate() {
+    for (word, &symbol) in out.as_chunks_mut::<8>().0.iter_mut().zip(symbols.iter()) {
         let class = classes::class_of(symbol);
         let magnitude = classes.least(class).wrapping_add(bits.take(classes.bits(class)));
-        undo_at(word, out, i, magnitude, classes::is_negative(symbol));
+        *word = moved(*word, magnitude, classes::is_negative(symbol));
     }
     bits.finish().then_some(())
 }
 
-/// Word `i` as a signed integer.
+/// A word as a signed integer.
 #[inline(always)]
-fn signed_at(word: usize, words: &[u8], i: usize) -> i64 {
+fn signed<const N: usize>(word: [u8; N]) -> i64 {
     let mut bytes = [0; 8];
-    bytes[..word].copy_from_slice(&words[word * i..word * (i + 1)]);
-    let up = 64 - 8 * word as u32;
-    (i64::from_le_bytes(bytes) << up) >> up
+    bytes[8 - N..].copy_from_slice(&word);
+    i64::from_le_bytes(bytes) >> (64 - 8 * N)
 }
 
-/// Residual of word `i`.
-pub fn residual_at(word: usize, words: &[u8], predicted: &[u8], i: usize) -> i64 {
-    let order = |b| {
-        let x = signed_at(word, b, i);
-        x ^ (x >> 63) & (i64::MAX >> (64 - 8 * word))
-    };
-    let up = 64 - 8 * word as u32;
-    (order(words).wrapping_sub(order(predicted)) << up) >> up
+/// A number whose order is that of the word; its own inverse.
+#[inline(always)]
+fn ordered<const N: usize>(x: i64) -> i64 {
+    x ^ (x >> 63) & (i64::MAX >> (64 - 8 * N))
 }
 
-/// Moves word `i` by a residual.
-pub fn undo_at(word: usize, words: &mut [u8], i: usize, magnitude: u64, negative: bool) {
-    let flip = i64::MAX >> (64 - 8 * word);
-    let x = signed_at(word, words, i);
+/// Residual of a word.
+#[inline(always)]
+pub fn residual<const N: usize>(word: [u8; N], predicted: [u8; N]) -> i64 {
+    let up = 64 - 8 * N;
+    let x = ordered::<N>(signed(word)).wrapping_sub(ordered::<N>(signed(predicted)));
+    (x << up) >> up
+}
+
+/// A word moved by a residual.
+#[inline(always)]
+pub fn moved<const N: usize>(word: [u8; N], magnitude: u64, negative: bool) -> [u8; N] {
     let residual = if negative { (magnitude as i64).wrapping_neg() } else { magnitude as i64 };
-    let up = 64 - 8 * word as u32;
-    let x = ((x ^ (x >> 63) & flip).wrapping_add(residual) << up) >> up;
-    let x = x ^ (x >> 63) & flip;
-    words[word * i..word * (i + 1)].copy_from_slice(&x.to_le_bytes()[..word]);
+    let up = 64 - 8 * N;
+    let x = (ordered::<N>(signed(word)).wrapping_add(residual) << up) >> up;
+    let mut moved = [0; N];
+    moved.copy_from_slice(&ordered::<N>(x).to_le_bytes()[..N]);
+    moved
 }

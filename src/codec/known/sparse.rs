@@ -13,7 +13,7 @@
 use super::{
     bits::{BitSource, Bits},
     classes::{self, Classes, FINE},
-    residual::{Buffers, residual_at, undo_at},
+    residual::{Buffers, moved, residual},
 };
 use crate::{
     bits::{read_varint, write_varint},
@@ -33,35 +33,68 @@ pub fn encode(
     buffers: &mut Buffers,
     out: &mut Vec<u8>,
 ) {
-    let classes = Classes::of_word(word);
-    let Buffers { symbols, gaps, bits, coder, .. } = buffers;
-    symbols.clear();
-    gaps.clear();
-    bits.clear();
-    let mut bit_writer = Bits::new(bits);
-    let mut next = 0;
-    for (group, &mask) in masks.iter().enumerate() {
-        let mut mask = mask;
-        while mask != 0 {
-            let i = 64 * group + mask.trailing_zeros() as usize;
-            mask &= mask - 1;
-            let gap = (i - next) as u64;
-            next = i + 1;
-            let class = FINE.class(gap);
-            gaps.push(class);
-            bit_writer.push(gap - FINE.least(class), FINE.bits(class));
-            let residual = residual_at(word, words, predicted, i);
-            let symbol = classes.symbol(residual);
-            symbols.push(symbol);
-            let class = classes::class_of(symbol);
-            bit_writer.push(residual.unsigned_abs() - classes.least(class), classes.bits(class));
-        }
+    let n = changed as usize;
+    find(masks, n, &mut buffers.groups, &mut buffers.places);
+    buffers.symbols.resize(n, 0);
+    buffers.gaps.resize(n, 0);
+    buffers.bits.clear();
+    match word {
+        1 => list::<1>(words, predicted, buffers),
+        2 => list::<2>(words, predicted, buffers),
+        4 => list::<4>(words, predicted, buffers),
+        _ => list::<8>(words, predicted, buffers),
     }
-    bit_writer.finish();
+    let Buffers { symbols, gaps, bits, coder, .. } = buffers;
     write_varint(out, changed);
     plane::encode(level, Policy::Smallest, gaps, 8, coder, out);
     plane::encode(level, Policy::Smallest, symbols, 8, coder, out);
     out.extend_from_slice(bits);
+}
+
+/// Sets `places` to the indices of the `changed` words, and a few more. Which words changed
+/// cannot be foreseen, so neither step branches on it: groups without a change are skipped by
+/// overwriting them, and four indices are written where there may be fewer.
+fn find(masks: &[u64], changed: usize, groups: &mut Vec<usize>, places: &mut Vec<usize>) {
+    groups.resize(masks.len() + 1, 0);
+    let mut n = 0;
+    for (g, &mask) in masks.iter().enumerate() {
+        groups[n] = g;
+        n += usize::from(mask != 0);
+    }
+    places.resize(changed + 4, 0);
+    let mut at = 0;
+    for &g in &groups[..n] {
+        let mut mask = masks[g];
+        let end = at + mask.count_ones() as usize;
+        while at < end {
+            for place in &mut places[at..at + 4] {
+                *place = 64 * g + mask.trailing_zeros() as usize;
+                mask &= mask.wrapping_sub(1);
+            }
+            at = end.min(at + 4);
+        }
+    }
+}
+
+/// Fills gaps, symbols and bits.
+fn list<const N: usize>(words: &[u8], predicted: &[u8], buffers: &mut Buffers) {
+    let Buffers { symbols, gaps, bits, places, .. } = buffers;
+    let classes = Classes::of_word(N);
+    let (words, predicted) = (words.as_chunks::<N>().0, predicted.as_chunks::<N>().0);
+    let mut bits = Bits::new(bits);
+    let mut next = 0;
+    for ((&i, gap_class), symbol) in places.iter().zip(gaps).zip(symbols) {
+        let gap = (i - next) as u64;
+        next = i + 1;
+        let class = FINE.class(gap);
+        *gap_class = class;
+        bits.push(gap - FINE.least(class), FINE.bits(class));
+        let residual = residual(words[i], predicted[i]);
+        *symbol = classes.symbol(residual);
+        let class = classes::class_of(*symbol);
+        bits.push(residual.unsigned_abs() - classes.least(class), classes.bits(class));
+    }
+    bits.finish();
 }
 
 /// Applies the changes of a body to `out`, which holds the prediction.
@@ -72,32 +105,41 @@ pub fn decode(
     buffers: &mut Buffers,
     out: &mut [u8],
 ) -> Option<()> {
-    let classes = Classes::of_word(word);
-    let n = out.len() / word;
     let Buffers { symbols, gaps, coder, .. } = buffers;
     let changed = usize::try_from(read_varint(&mut payload)?).ok()?;
-    if changed == 0 || changed > n {
+    if changed == 0 || changed > out.len() / word {
         return None;
     }
     gaps.resize(changed, 0);
     plane::take(&mut payload)?.decode(level, 8, coder, gaps)?;
     symbols.resize(changed, 0);
     plane::take(&mut payload)?.decode(level, 8, coder, symbols)?;
-    let mut bits = BitSource::new(payload);
-    let mut next = 0;
-    for (&class, &symbol) in gaps.iter().zip(symbols.iter()) {
-        if usize::from(class) >= FINE.count() || usize::from(symbol) >= classes.symbols() {
-            return None;
-        }
+    let above = |values: &[u8]| usize::from(values.iter().fold(0, |a, &b| a.max(b)));
+    if above(gaps) >= FINE.count() || above(symbols) >= Classes::symbols_of_word(word) {
+        return None;
+    }
+    match word {
+        1 => apply::<1>(gaps, symbols, payload, out),
+        2 => apply::<2>(gaps, symbols, payload, out),
+        4 => apply::<4>(gaps, symbols, payload, out),
+        _ => apply::<8>(gaps, symbols, payload, out),
+    }
+}
+
+/// Moves the words that gaps lead to.
+fn apply<const N: usize>(gaps: &[u8], symbols: &[u8], bits: &[u8], out: &mut [u8]) -> Option<()> {
+    let classes = Classes::of_word(N);
+    let words = out.as_chunks_mut::<N>().0;
+    let mut bits = BitSource::new(bits);
+    let mut next = 0usize;
+    for (&class, &symbol) in gaps.iter().zip(symbols) {
         let gap = FINE.least(class) + bits.take(FINE.bits(class));
-        let i = usize::try_from(gap).ok()?.checked_add(next)?;
-        if i >= n {
-            return None;
-        }
+        let i = next.checked_add(usize::try_from(gap).ok()?)?;
+        let word = words.get_mut(i)?;
         next = i + 1;
         let class = classes::class_of(symbol);
         let magnitude = classes.least(class).wrapping_add(bits.take(classes.bits(class)));
-        undo_at(word, out, i, magnitude, classes::is_negative(symbol));
+        *word = moved(*word, magnitude, classes::is_negative(symbol));
     }
     bits.finish().then_some(())
 }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{
+    Error,
     dtype::Dtype,
     predict::{
         adam::{Second, Weights},

@@ -12,8 +12,12 @@
 //! most groups of small residuals, all of it is vectors; else the bits are taken one word after
 //! the other into an array of residuals first.
 
-use super::classes::{FINE, class_of};
-use crate::simd::Level;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Isa;
+use crate::simd::{Level, for_every_level};
 
 /// Words of a group.
 const GROUP: usize = 64;
@@ -40,26 +44,29 @@ static LEAST_AND_BITS: [u64; 256] = {
 /// Symbols of deltas, which are words of `word` bytes.
 pub fn symbols(level: Level, word: usize, deltas: &[u8], out: &mut [u8]) {
     match word {
-        1 => level.run(symbols_1, (deltas, out)),
-        2 => level.run(symbols_2, (deltas, out)),
-        4 => level.run(symbols_4, (deltas, out)),
+        1 => symbols_1(level, deltas, out),
+        2 => symbols_2(level, deltas, out),
+        4 => symbols_4(level, deltas, out),
         _ => each(deltas, out, |d| super::classes::COARSE.symbol(i64::from_le_bytes(d))),
     }
 }
 
-#[inline(always)]
-fn symbols_1((deltas, out): (&[u8], &mut [u8])) {
-    each(deltas, out, |d| small(i8::from_le_bytes(d).into()));
+for_every_level! {
+    fn symbols_1(deltas: &[u8], out: &mut [u8]) {
+        each(deltas, out, |d| small(i8::from_le_bytes(d).into()));
+    }
 }
 
-#[inline(always)]
-fn symbols_2((deltas, out): (&[u8], &mut [u8])) {
-    each(deltas, out, |d| small(i16::from_le_bytes(d).into()));
+for_every_level! {
+    fn symbols_2(deltas: &[u8], out: &mut [u8]) {
+        each(deltas, out, |d| small(i16::from_le_bytes(d).into()));
+    }
 }
 
-#[inline(always)]
-fn symbols_4((deltas, out): (&[u8], &mut [u8])) {
-    each(deltas, out, |d| large(i32::from_le_bytes(d)));
+for_every_level! {
+    fn symbols_4(deltas: &[u8], out: &mut [u8]) {
+        each(deltas, out, |d| large(i32::from_le_bytes(d)));
+    }
 }
 
 #[inline(always)]
@@ -83,17 +90,65 @@ fn large(d: i32) -> u8 {
     (2 * class).wrapping_sub(u32::from(d > 0)) as u8
 }
 
+for_every_level! {
+    /// How many bits follow the symbols of words of up to four bytes.
+    pub fn bits_len(symbols: &[u8]) -> u64 {
+        let one = |s: u8| u32::from(s.div_ceil(2).saturating_sub(4) / 4);
+        symbols.chunks(4096).map(|s| u64::from(s.iter().map(|&s| one(s)).sum::<u32>())).sum()
+    }
+}
+
+/// Bits on their way into a buffer that has eight bytes more than all of them need.
+struct Writer<'o> {
+    out: &'o mut [u8],
+    /// Bytes that are complete, and the bits that follow them, fewer than eight.
+    at: usize,
+    pending: u64,
+    n_pending: u32,
+}
+
+impl Writer<'_> {
+    /// Appends the low `n` bits, at most 64, of `value`, which has no others.
+    #[inline(always)]
+    fn push(&mut self, value: u64, n: u32) {
+        let all = u128::from(self.pending) | u128::from(value) << self.n_pending;
+        if let Some(room) = self.out.get_mut(self.at..self.at + 8) {
+            room.copy_from_slice(&(all as u64).to_le_bytes());
+        }
+        let n = self.n_pending + n;
+        self.at += (n / 8) as usize;
+        self.pending = (all >> (n & !7)) as u64;
+        self.n_pending = n & 7;
+    }
+}
+
 /// Appends the bits that follow the symbols of deltas.
-pub fn write_bits(word: usize, deltas: &[u8], symbols: &[u8], out: &mut Vec<u8>) {
-    let total: u64 = symbols.iter().map(|&s| u64::from(FINE.bits(class_of(s)))).sum();
+pub fn write_bits(level: Level, word: usize, deltas: &[u8], symbols: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
-    let len = total.div_ceil(8) as usize;
+    let len = bits_len(level, symbols).div_ceil(8) as usize;
     out.resize(start + len + 8, 0);
-    let room = &mut out[start..];
+    let mut to = Writer { out: &mut out[start..], at: 0, pending: 0, n_pending: 0 };
+    let done = match (level.isa(), word) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        (Isa::Avx512, 1) => unsafe { avx512::write::<1>(deltas, symbols, &mut to) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        (Isa::Avx512, 2) => unsafe { avx512::write::<2>(deltas, symbols, &mut to) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        (Isa::Avx512, _) => unsafe { avx512::write::<4>(deltas, symbols, &mut to) },
+        _ => 0,
+    };
+    let (deltas, symbols) = (&deltas[done * word..], &symbols[done..]);
     match word {
-        1 => write_each(deltas, symbols, room, |d| i8::from_le_bytes(d).unsigned_abs().into()),
-        2 => write_each(deltas, symbols, room, |d| i16::from_le_bytes(d).unsigned_abs().into()),
-        _ => write_each(deltas, symbols, room, |d| i32::from_le_bytes(d).unsigned_abs()),
+        1 => write_each(deltas, symbols, &mut to, |d| i8::from_le_bytes(d).unsigned_abs().into()),
+        2 => write_each(deltas, symbols, &mut to, |d| i16::from_le_bytes(d).unsigned_abs().into()),
+        _ => write_each(deltas, symbols, &mut to, |d| i32::from_le_bytes(d).unsigned_abs()),
+    }
+    let last = to.pending as u8;
+    if let Some(byte) = to.out.get_mut(to.at) {
+        *byte = last;
     }
     out.truncate(start + len);
 }
@@ -102,10 +157,9 @@ pub fn write_bits(word: usize, deltas: &[u8], symbols: &[u8], out: &mut Vec<u8>)
 fn write_each<const N: usize>(
     deltas: &[u8],
     symbols: &[u8],
-    out: &mut [u8],
+    to: &mut Writer<'_>,
     magnitude: impl Fn([u8; N]) -> u32,
 ) {
-    let (mut at, mut pending, mut n_pending) = (0, 0u64, 0u32);
     for (deltas, symbols) in deltas.chunks(N * GROUP).zip(symbols.chunks(GROUP)) {
         if !any_long(symbols) {
             continue;
@@ -113,15 +167,7 @@ fn write_each<const N: usize>(
         for (d, &s) in deltas.as_chunks::<N>().0.iter().zip(symbols) {
             let n = (LEAST_AND_BITS[usize::from(s)] >> 40) as u32;
             // A class is a range that starts at a multiple of its length.
-            let value = u64::from(magnitude(*d)) & ((1 << n) - 1);
-            pending |= value << n_pending;
-            n_pending += n;
-            if let Some(room) = out.get_mut(at..at + 8) {
-                room.copy_from_slice(&pending.to_le_bytes());
-            }
-            at += (n_pending / 8) as usize;
-            pending >>= n_pending & !7;
-            n_pending &= 7;
+            to.push(u64::from(magnitude(*d)) & ((1 << n) - 1), n);
         }
     }
 }
@@ -141,33 +187,46 @@ pub fn join(
     predicted: &[u8],
     out: &mut [u8],
 ) -> bool {
-    let args = (symbols, bits, predicted, out);
+    let (done, at) = match (level.isa(), word) {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        (Isa::Avx512, 1) => unsafe { avx512::join::<1>(symbols, bits, predicted, out) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        (Isa::Avx512, 2) => unsafe { avx512::join::<2>(symbols, bits, predicted, out) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: as above.
+        (Isa::Avx512, _) => unsafe { avx512::join::<4>(symbols, bits, predicted, out) },
+        _ => (0, 0),
+    };
+    let (predicted, out) = (&predicted[done * word..], &mut out[done * word..]);
+    let symbols = &symbols[done..];
     let n_bits = match word {
-        1 => level.run(join_1, args),
-        2 => level.run(join_2, args),
-        _ => level.run(join_4, args),
+        1 => join_1(level, symbols, bits, at, predicted, out),
+        2 => join_2(level, symbols, bits, at, predicted, out),
+        _ => join_4(level, symbols, bits, at, predicted, out),
     };
     let padding = (8 - n_bits % 8) % 8;
     n_bits.div_ceil(8) == bits.len()
         && bits.last().is_none_or(|&last| padding == 0 || last >> (8 - padding) == 0)
 }
 
-/// Symbols, bits, predicted words, words.
-type Parts<'a> = (&'a [u8], &'a [u8], &'a [u8], &'a mut [u8]);
-
-#[inline(always)]
-fn join_1(parts: Parts<'_>) -> usize {
-    join_each(parts, move_i8)
+for_every_level! {
+    fn join_1(symbols: &[u8], bits: &[u8], at: usize, predicted: &[u8], out: &mut [u8]) -> usize {
+        join_each(symbols, bits, at, predicted, out, move_i8)
+    }
 }
 
-#[inline(always)]
-fn join_2(parts: Parts<'_>) -> usize {
-    join_each(parts, move_i16)
+for_every_level! {
+    fn join_2(symbols: &[u8], bits: &[u8], at: usize, predicted: &[u8], out: &mut [u8]) -> usize {
+        join_each(symbols, bits, at, predicted, out, move_i16)
+    }
 }
 
-#[inline(always)]
-fn join_4(parts: Parts<'_>) -> usize {
-    join_each(parts, move_i32)
+for_every_level! {
+    fn join_4(symbols: &[u8], bits: &[u8], at: usize, predicted: &[u8], out: &mut [u8]) -> usize {
+        join_each(symbols, bits, at, predicted, out, move_i32)
+    }
 }
 
 #[inline(always)]
@@ -188,13 +247,16 @@ fn move_i32(word: [u8; 4], by: i32) -> [u8; 4] {
     order(order(i32::from_le_bytes(word)).wrapping_add(by)).to_le_bytes()
 }
 
-/// Returns how many bits the symbols ask for.
+/// Joins words whose bits start at bit `at`. Returns where they end.
 #[inline(always)]
 fn join_each<const N: usize>(
-    (symbols, bits, predicted, out): Parts<'_>,
+    symbols: &[u8],
+    bits: &[u8],
+    mut at: usize,
+    predicted: &[u8],
+    out: &mut [u8],
     moved: impl Fn([u8; N], i32) -> [u8; N],
 ) -> usize {
-    let mut at = 0;
     let mut residuals = [0i32; GROUP];
     let words = out.chunks_mut(N * GROUP).zip(predicted.chunks(N * GROUP));
     for ((out, predicted), symbols) in words.zip(symbols.chunks(GROUP)) {
@@ -248,82 +310,35 @@ fn last(bytes: &[u8], at: usize) -> u64 {
 /// The cluster of every context: the number of clusters that start at it or below, but for the
 /// first.
 pub fn clusters(level: Level, starts: &[u8], contexts: &[u8], out: &mut Vec<u8>) {
-    out.clear();
     out.resize(contexts.len(), 0);
-    level.run(add_starts, (starts, contexts, out));
+    let done = match level.isa() {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => {
+            let mut table = [0; 256];
+            for &start in starts {
+                table[usize::from(start)..].iter_mut().for_each(|cluster| *cluster += 1);
+            }
+            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+            unsafe { avx512::look_up(&table, contexts, out) }
+        }
+        _ => 0,
+    };
+    count_starts(level, starts, &contexts[done..], &mut out[done..]);
 }
 
-#[inline(always)]
-fn add_starts((starts, contexts, out): (&[u8], &[u8], &mut [u8])) {
-    // Pieces that stay in the nearest cache.
-    for (out, contexts) in out.chunks_mut(1024).zip(contexts.chunks(1024)) {
-        for &start in starts {
-            for (cluster, &context) in out.iter_mut().zip(contexts) {
-                *cluster += u8::from(context >= start);
+for_every_level! {
+    fn count_starts(starts: &[u8], contexts: &[u8], out: &mut [u8]) {
+        // Pieces that stay in the nearest cache.
+        for (out, contexts) in out.chunks_mut(1024).zip(contexts.chunks(1024)) {
+            out.fill(0);
+            for &start in starts {
+                for (cluster, &context) in out.iter_mut().zip(contexts) {
+                    *cluster += u8::from(context >= start);
+                }
             }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::codec::known::classes::Classes;
-
-    fn deltas() -> Vec<i32> {
-        let mut all: Vec<i32> = (-300..300).collect();
-        for bit in 0..32 {
-            for near in -3..4 {
-                all.push((1u32 << bit).wrapping_add_signed(near) as i32);
-                all.push((1u32 << bit).wrapping_add_signed(near).wrapping_neg() as i32);
-            }
-        }
-        all.extend((0..5000u32).map(|i| i.wrapping_mul(0x9E37_79B1) as i32 >> (i % 31)));
-        all
-    }
-
-    #[test]
-    fn every_level_splits_and_joins_every_delta_alike() {
-        let all = deltas();
-        for word in [1, 2, 4] {
-            let bytes = |x: i32| x.to_le_bytes()[..word].to_vec();
-            let deltas: Vec<u8> = all.iter().flat_map(|&d| bytes(d)).collect();
-            let base: Vec<u8> = all.iter().rev().flat_map(|&d| bytes(d)).collect();
-            let mut want = vec![0; all.len()];
-            for (s, &d) in want.iter_mut().zip(&all) {
-                let up = 32 - 8 * word as u32;
-                *s = Classes::of_word(word).symbol(i64::from(d << up >> up));
-            }
-            let mut outs = Vec::new();
-            for level in Level::available() {
-                let mut got = vec![0; all.len()];
-                symbols(level, word, &deltas, &mut got);
-                assert_eq!(got, want, "{level:?} {word}");
-                let mut bits = vec![7];
-                write_bits(word, &deltas, &got, &mut bits);
-                let mut out = vec![0; deltas.len()];
-                assert!(join(level, word, &got, &bits[1..], &base, &mut out));
-                let mut back = vec![0; deltas.len()];
-                crate::transform::delta::diff(level, word, &out, &base, &mut back);
-                assert_eq!(back, deltas, "{level:?} {word}");
-                outs.push((bits.clone(), out.clone()));
-                bits.push(0);
-                assert!(!join(level, word, &got, &bits[1..], &base, &mut out));
-                bits.truncate(bits.len() / 2);
-                assert!(!join(level, word, &got, &bits[1..], &base, &mut out));
-            }
-            assert!(outs.windows(2).all(|w| w[0] == w[1]));
-        }
-    }
-
-    #[test]
-    fn contexts_fall_into_the_cluster_that_starts_last() {
-        let contexts: Vec<u8> = (0..3000).map(|i| i as u8).collect();
-        for level in Level::available() {
-            let mut out = Vec::new();
-            clusters(level, &[3, 100, 255], &contexts, &mut out);
-            assert_eq!((out[0], out[2], out[3], out[99], out[100]), (0, 0, 1, 1, 2));
-            assert_eq!((out[254], out[255], out[256 + 3]), (2, 3, 1));
-        }
-    }
-}
+mod tests;

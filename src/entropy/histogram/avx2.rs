@@ -64,10 +64,10 @@ pub fn mark_contexts(symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]])
             new = _mm256_or_si256(new, _mm256_andnot_si256(known, bit));
         }
         if _mm256_testz_si256(new, new) == 0 {
-            super::mark_contexts(stride, stride_contexts, counts);
+            super::mark_contexts_scalar(stride, stride_contexts, counts);
             load_maps(counts, &mut maps);
         } else {
-            super::mark_contexts(rest, context_rest, counts);
+            super::mark_contexts_scalar(rest, context_rest, counts);
         }
     }
 }

@@ -36,14 +36,15 @@ pub fn mark(symbols: &[u8], counts: &mut [u32; 256]) {
     }
 }
 
-/// See [`super::mark_contexts`].
+/// See [`super::mark_contexts`]. The bit maps of all contexts are two tables of 256 bytes, one for
+/// the lower and one for the upper half of the symbols, 16 bytes a context.
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
 pub fn mark_contexts(symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
     let bits = _mm512_set1_epi64(0x8040_2010_0804_0201_u64 as i64);
-    let mut maps = [_mm512_setzero_si512(); 16];
-    load_maps(counts, &mut maps);
+    let (low4, high4) = (_mm512_set1_epi8(15), _mm512_set1_epi8(0xf0_u8 as i8));
+    let mut maps = load_maps(counts);
     for (stride, stride_contexts) in symbols.chunks(STRIDE).zip(contexts.chunks(STRIDE)) {
         let (vectors, rest) = stride.as_chunks::<64>();
         let (context_vectors, context_rest) = stride_contexts.as_chunks::<64>();
@@ -54,29 +55,50 @@ pub fn mark_contexts(symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]])
                 let contexts = _mm512_loadu_si512(contexts.as_ptr().cast());
                 (_mm512_loadu_si512(vector.as_ptr().cast()), contexts)
             };
-            let row = _mm512_srli_epi16::<3>(symbols);
-            let mut known = _mm512_setzero_si512();
-            for (context, &map) in maps[..counts.len()].iter().enumerate() {
-                let here = _mm512_cmpeq_epi8_mask(contexts, _mm512_set1_epi8(context as i8));
-                known = _mm512_mask_permutexvar_epi8(known, here, row, map);
+            let row = _mm512_or_si512(
+                _mm512_and_si512(_mm512_slli_epi16::<4>(contexts), high4),
+                _mm512_and_si512(_mm512_srli_epi16::<3>(symbols), low4),
+            );
+            let mut known = look_up(&maps[0], row);
+            let upper = _mm512_movepi8_mask(symbols);
+            if upper != 0 {
+                known = _mm512_mask_mov_epi8(known, upper, look_up(&maps[1], row));
             }
             let bit = _mm512_permutexvar_epi8(symbols, bits);
             new = _mm512_ternarylogic_epi64::<OR_AND_NOT>(new, bit, known);
         }
         if _mm512_test_epi64_mask(new, new) != 0 {
-            super::mark_contexts(stride, stride_contexts, counts);
-            load_maps(counts, &mut maps);
+            super::mark_contexts_scalar(stride, stride_contexts, counts);
+            maps = load_maps(counts);
         } else {
-            super::mark_contexts(rest, context_rest, counts);
+            super::mark_contexts_scalar(rest, context_rest, counts);
         }
     }
 }
 
+/// Bytes of a table of 256.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn look_up(table: &[__m512i; 4], index: __m512i) -> __m512i {
+    let lower = _mm512_permutex2var_epi8(table[0], index, table[1]);
+    let upper = _mm512_permutex2var_epi8(table[2], index, table[3]);
+    _mm512_mask_mov_epi8(lower, _mm512_movepi8_mask(index), upper)
+}
+
+/// The bit maps of at most 16 contexts, by half of the symbols.
 #[target_feature(enable = "avx512f")]
-fn load_maps(counts: &[[u32; 256]], maps: &mut [__m512i; 16]) {
-    for (map, counts) in maps.iter_mut().zip(counts) {
-        *map = load_map(counts);
+fn load_maps(counts: &[[u32; 256]]) -> [[__m512i; 4]; 2] {
+    let mut tables = [[0u8; 256]; 2];
+    for (i, counts) in counts.iter().enumerate() {
+        let map = bit_map(counts);
+        tables[0][16 * i..][..16].copy_from_slice(&map[..16]);
+        tables[1][16 * i..][..16].copy_from_slice(&map[16..]);
     }
+    tables.map(|table| {
+        let quarters = table.as_chunks::<64>().0;
+        // SAFETY: each array has 64 bytes.
+        std::array::from_fn(|i| unsafe { _mm512_loadu_si512(quarters[i].as_ptr().cast()) })
+    })
 }
 
 /// The bit map, twice.

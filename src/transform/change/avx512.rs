@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
-pub(super) fn changes(word_len: usize, a: &[u8], b: &[u8], masks: &mut [u64]) {
+pub(super) fn masks(word_len: usize, a: &[u8], b: &[u8], masks: &mut [u64]) {
     match word_len {
         1 => each::<1>(a, b, masks, |a, b| _mm512_cmpneq_epi8_mask(a, b)),
         2 => each::<2>(a, b, masks, |a, b| u64::from(_mm512_cmpneq_epi16_mask(a, b))),

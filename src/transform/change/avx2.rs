@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 /// Masks of whole groups of 64 words.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) fn changes(word_len: usize, a: &[u8], b: &[u8], masks: &mut [u64]) {
+pub(super) fn masks(word_len: usize, a: &[u8], b: &[u8], masks: &mut [u64]) {
     match word_len {
         1 => each::<2>(a, b, masks, |a, b| bits(_mm256_cmpeq_epi8(a, b))),
         // Of the two equal bytes of a word the lower one's bit stays.
