@@ -4,6 +4,8 @@
 //! Without an adapter the tests say `skipped` and pass, unless `LMC_REQUIRE` contains `gpu`.
 #![cfg(feature = "gpu")]
 
+#[path = "gpu/archives.rs"]
+mod archives;
 #[path = "gpu/cascade.rs"]
 mod cascade;
 #[path = "gpu/codec.rs"]

@@ -32,6 +32,8 @@ pub struct Summary {
     pub spans: u64,
     /// What was odd about the input, a sentence each.
     pub notes: Vec<String>,
+    /// Who made the transforms: `cpu`, or the name of a device.
+    pub device: String,
     /// Wall clock time.
     pub seconds: f64,
 }
@@ -148,9 +150,9 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
     let mut digests = Digests::default();
     let chunks = &plan.chunks;
     pipeline::run_ordered(
-        pipeline::worker_count(options.threads).min(plan.groups.len().max(1)),
+        options.coders(plan.groups.len()),
         &options.cancel,
-        || (ChunkCoder::default(), Vec::new(), 0),
+        || (ChunkCoder::new(options), Vec::new(), 0),
         pipeline::numbered(plan.groups.len(), |(_, _, job): &mut (_, _, _), i| *job = i),
         |(coder, done, job): &mut (ChunkCoder, Vec<Coded>, usize)| {
             let group = &chunks[plan.groups[*job].clone()];
@@ -181,7 +183,8 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
         output_bytes,
         files: entries.iter().filter(|e| e.kind != EntryKind::Directory).count() as u64,
         spans: plan.spans,
-        notes: plan.notes,
+        notes: plan.notes.into_iter().chain(options.device_note()).collect(),
+        device: options.device_name(),
         seconds: started.elapsed().as_secs_f64(),
     })
 }
@@ -207,6 +210,11 @@ pub(super) struct ChunkCoder {
 }
 
 impl ChunkCoder {
+    /// A coder that leaves transforms to the device of the options, if they have one.
+    pub fn new(options: &Options) -> Self {
+        ChunkCoder { scratch: options.scratch(), ..ChunkCoder::default() }
+    }
+
     /// Prepares what a group of chunks refers to in the base.
     fn prepare(&mut self, group: &[ChunkPlan], options: &Options) {
         let Some(base) = &options.base else { return };

@@ -89,7 +89,12 @@ pub fn run(args: Args) -> Result<Outcome> {
         }
         return Ok(Outcome::Done);
     }
-    let common = Common { threads: Some(args.threads), device: args.device, quiet: args.quiet };
+    let common = Common {
+        threads: Some(args.threads),
+        device: args.device,
+        quiet: args.quiet,
+        opened: Default::default(),
+    };
     // Installs the signal handler and refuses devices that cannot be had.
     common.options(&Bar::new(true, "", || None))?;
     let request = Request {

@@ -26,13 +26,11 @@ mod words;
 
 pub use predictor::Predictor;
 
-use super::{ChunkSpec, Method, Scratch, form, integer, swap_words};
-use crate::{
-    Error, Result,
-    dtype::Fields,
-    simd::Level,
-    transform::{changes, delta},
+use super::{
+    ChunkSpec, Delta, Method, Scratch, form, integer, swap_words,
+    transforms::{self, Device},
 };
+use crate::{Error, Result, dtype::Fields, simd::Level, transform::changes};
 
 const EQUAL: u8 = 0;
 const SPARSE: u8 = 1;
@@ -196,7 +194,8 @@ fn encode_offered(
         }
         predictor => {
             predictor.write(out);
-            encode_residual(level, spec, words, predictor, &inputs, buffers, out);
+            let device = &mut scratch.planes.device;
+            encode_residual(level, spec, words, predictor, &inputs, buffers, device, out);
             form::DELTA
         }
     };
@@ -223,6 +222,7 @@ fn little_endian<'a>(
 }
 
 /// Appends mode and residuals.
+#[allow(clippy::too_many_arguments, reason = "one caller")]
 fn encode_residual(
     level: Level,
     spec: &ChunkSpec,
@@ -230,6 +230,7 @@ fn encode_residual(
     predictor: &Predictor,
     inputs: &[&[u8]],
     buffers: &mut KnownScratch,
+    device: &mut Device,
     out: &mut Vec<u8>,
 ) {
     let word = word_len(spec);
@@ -248,7 +249,7 @@ fn encode_residual(
     }
     out.push(DENSE);
     predictor.contexts(level, spec, inputs, predicted, contexts);
-    residual::encode(level, word, words, predicted, contexts, residual, out);
+    residual::encode(level, word, words, predicted, contexts, residual, device, out);
 }
 
 fn encode_xor(
@@ -261,7 +262,8 @@ fn encode_xor(
     out: &mut Vec<u8>,
 ) -> Result<u8> {
     buffers.predicted.resize(words.len(), 0);
-    delta::xor(level, words, base, &mut buffers.predicted);
+    let device = &mut scratch.planes.device;
+    transforms::delta(device, level, (Delta::Xor, word), words, base, &mut buffers.predicted);
     integer::encode(level, Method::Rans, word, &buffers.predicted, &mut scratch.planes, out)?;
     Ok(form::XOR)
 }

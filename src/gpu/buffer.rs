@@ -138,6 +138,17 @@ impl Device {
         self.create_buffer(label, len, usage)
     }
 
+    /// Two readings of the device's clock, which it must have.
+    pub(super) fn query_set(&self) -> Result<wgpu::QuerySet> {
+        self.scoped(|| {
+            Ok(self.wgpu().create_query_set(&wgpu::QuerySetDescriptor {
+                label: Some("times"),
+                ty: wgpu::QueryType::Timestamp,
+                count: 2,
+            }))
+        })
+    }
+
     /// Writes `bytes` to `buffer` from byte `at`, a multiple of four, on, before whatever is
     /// submitted next. Up to three bytes after them are zeroed.
     ///

@@ -135,12 +135,18 @@ fn choose(selector: &Selector, infos: &[wgpu::AdapterInfo], wanted: Option<&str>
         let all: Vec<_> =
             infos.iter().enumerate().map(|(i, info)| format!("{i} {}", info.name)).collect();
         let all = if all.is_empty() { "none at all".into() } else { all.join(", ") };
-        Error::Device(match (selector, wanted) {
-            (Selector::Index(index), _) => format!("there is no adapter {index}; found: {all}"),
-            (Selector::Name(part), _) => format!("no adapter is named {part}; found: {all}"),
-            (_, Some(part)) => format!("WGPU_ADAPTER_NAME names no GPU ({part}); found: {all}"),
-            _ => format!("no hardware adapter; found: {all}"),
-        })
+        match (selector, wanted) {
+            (Selector::Index(index), _) => {
+                Error::InvalidArgument(format!("there is no adapter {index}; found: {all}"))
+            }
+            (Selector::Name(part), _) => {
+                Error::InvalidArgument(format!("no adapter is named {part}; found: {all}"))
+            }
+            (_, Some(part)) => {
+                Error::Device(format!("WGPU_ADAPTER_NAME names no GPU ({part}); found: {all}"))
+            }
+            _ => Error::Device(format!("no hardware adapter; found: {all}")),
+        }
     })
 }
 
@@ -165,7 +171,8 @@ impl Device {
     /// Opens the adapter that `selector` means.
     ///
     /// # Errors
-    /// [`Error::Device`] where there is no such adapter or it cannot be opened.
+    /// [`Error::InvalidArgument`] where there is no adapter of that number or name,
+    /// [`Error::Device`] where there is no hardware or the adapter cannot be opened.
     pub fn request(selector: &Selector) -> Result<Device> {
         let mut found = found();
         let infos: Vec<_> = found.iter().map(|a| a.get_info()).collect();
