@@ -14,6 +14,8 @@ mod codec;
 mod faults;
 #[path = "gpu/kernels.rs"]
 mod kernels;
+#[path = "gpu/store.rs"]
+mod store;
 
 use lmc_gpu::{
     gpu::{Device, Recorder, Selector, adapters},
