@@ -14,6 +14,8 @@ mod codec;
 mod faults;
 #[path = "gpu/kernels.rs"]
 mod kernels;
+#[path = "gpu/limits.rs"]
+mod limits;
 #[path = "gpu/store.rs"]
 mod store;
 

@@ -16,7 +16,13 @@ use crate::{
     pipeline,
     simd::far,
 };
-use std::{collections::BTreeSet, io::Write, path::Path, time::Instant};
+use std::{
+    collections::BTreeSet,
+    io::Write,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
 
 /// What compressing did.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +42,10 @@ pub struct Summary {
     pub device: String,
     /// Wall clock time.
     pub seconds: f64,
+    /// Time of coders, summed over them; with it, what they waited for a device.
+    pub coding: Duration,
+    /// Time that records took to be written.
+    pub writing: Duration,
 }
 
 /// Compresses one file in memory.
@@ -148,6 +158,7 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
         writer.record(RecordType::Base, &meta, &payload)?;
     }
     let mut digests = Digests::default();
+    let (coding, mut writing) = (AtomicU64::new(0), Duration::ZERO);
     let chunks = &plan.chunks;
     pipeline::run_ordered(
         options.coders(plan.groups.len()),
@@ -157,15 +168,18 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
         |(coder, done, job): &mut (ChunkCoder, Vec<Coded>, usize)| {
             let group = &chunks[plan.groups[*job].clone()];
             done.resize_with(group.len().max(done.len()), Coded::default);
+            let begun = Instant::now();
             coder.prepare(group, options);
             for (chunk, done) in group.iter().zip(done) {
                 coder.code(input, chunk, &ends, options)?;
                 std::mem::swap(&mut coder.coded, done);
             }
+            coding.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
             Ok(())
         },
         |(_, done, job)| {
             let group = &chunks[plan.groups[*job].clone()];
+            let begun = Instant::now();
             for (chunk, coded) in group.iter().zip(done) {
                 writer.record(coded.kind, &coded.meta, &coded.payload)?;
                 digests.add(std::mem::take(&mut coded.leaves));
@@ -173,6 +187,7 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
                     progress(chunk.len());
                 }
             }
+            writing += begun.elapsed();
             Ok(())
         },
     )?;
@@ -186,6 +201,8 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
         notes: plan.notes.into_iter().chain(options.device_note()).collect(),
         device: options.device_name(),
         seconds: started.elapsed().as_secs_f64(),
+        coding: Duration::from_nanos(coding.into_inner()),
+        writing,
     })
 }
 

@@ -88,6 +88,7 @@ pub fn compress_reader(
         notes: cutter.notes().into_iter().chain(options.device_note()).collect(),
         device: options.device_name(),
         seconds: started.elapsed().as_secs_f64(),
+        ..Summary::default()
     })
 }
 

@@ -47,6 +47,10 @@ pub struct Usage {
     pub transform: Option<Duration>,
     /// Time from handing a request over to having its answer, summed over coders.
     pub waited: Duration,
+    /// Time in which at least one request was under way.
+    pub busy: Duration,
+    /// That part of it in which every coder waited for a request, so that nothing hid it.
+    pub exposed: Duration,
 }
 
 /// Difference of words and base.

@@ -23,7 +23,7 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// Failures after which a device is left alone.
@@ -55,7 +55,17 @@ struct Shared {
     failures: AtomicU32,
     /// The first failure, until it is taken.
     fault: Mutex<Fault>,
-    usage: Mutex<Usage>,
+    usage: Mutex<Counts>,
+}
+
+/// What was done, and by how many coders something is asked for just now.
+#[derive(Debug)]
+struct Counts {
+    usage: Usage,
+    coders: usize,
+    waiting: usize,
+    /// When the number of either changed last.
+    changed: Instant,
 }
 
 impl Transformer {
@@ -67,7 +77,7 @@ impl Transformer {
             device,
             failures: AtomicU32::new(0),
             fault: Mutex::default(),
-            usage: Mutex::new(usage),
+            usage: Mutex::new(Counts { usage, coders: 0, waiting: 0, changed: Instant::now() }),
         }))
     }
 }
@@ -82,7 +92,7 @@ impl Accelerator for Transformer {
     }
 
     fn usage(&self) -> Usage {
-        *self.0.usage.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.usage.lock().unwrap_or_else(PoisonError::into_inner).usage
     }
 
     fn take_fault(&self) -> Option<String> {
@@ -121,6 +131,22 @@ impl Shared {
     }
 
     fn count(&self, add: impl FnOnce(&mut Usage)) {
-        add(&mut self.usage.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut self.usage.lock().unwrap_or_else(PoisonError::into_inner).usage);
+    }
+
+    /// Notes that coders come, go, begin to wait or have waited.
+    fn change(&self, coders: isize, waiting: isize) {
+        let mut counts = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let passed = now - counts.changed;
+        if counts.waiting > 0 {
+            counts.usage.busy += passed;
+            if counts.waiting >= counts.coders {
+                counts.usage.exposed += passed;
+            }
+        }
+        counts.changed = now;
+        counts.coders = counts.coders.saturating_add_signed(coders);
+        counts.waiting = counts.waiting.saturating_add_signed(waiting);
     }
 }

@@ -101,3 +101,26 @@ fn gpu_means_hardware_unless_the_environment_names_software() {
         at.ok(&[&args[..], &["auto"]].concat());
     }
 }
+
+#[cfg(feature = "gpu")]
+#[test]
+fn bench_tells_where_the_time_of_a_device_goes() {
+    let at = Place::new();
+    at.write("m.safetensors", &data::model());
+    if !has_adapter(&at) {
+        return;
+    }
+    let args = ["bench", "m.safetensors", "--methods", "fast", "--device", "0"];
+    let told = at.json(&[&args[..], &["--json", "-", "-q"]].concat());
+    let stages = &told["stages"][0];
+    assert_eq!(stages["method"], "fast");
+    for time in ["transfer", "coding", "writing", "elapsed", "elapsed_cpu"] {
+        assert!(stages[time].as_f64().is_some_and(|t| t >= 0.0), "{time}: {stages}");
+    }
+    let hidden = stages["hidden"].as_f64().unwrap();
+    assert!((0.0..=1.0).contains(&hidden), "{stages}");
+    assert!(stages["received_bytes"].as_u64().unwrap() > 0);
+    assert_eq!(told["device"], stages["device"]);
+    let text = at.ok(&args);
+    assert!(text.contains("Stages on") && text.contains("hidden"), "{text}");
+}

@@ -246,9 +246,10 @@ fn memory_is_steady_over_many_checkpoints() {
         }
     }
     checkpointer.finish().unwrap();
-    if let [_, first, .., last] = resident[..] {
+    if let [_, first, .., last, very_last] = resident[..] {
         println!("resident pages every 50 saves: {resident:?}");
-        // Other tests run beside this one; a leak of the copies would be 80 MiB.
-        assert!(last < first + (50 << 20) / 4096, "{resident:?}");
+        // Other tests run beside this one, and take memory for a while; a leak of the copies would
+        // be 80 MiB.
+        assert!(last.min(very_last) < first + (50 << 20) / 4096, "{resident:?}");
     }
 }

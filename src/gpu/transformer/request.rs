@@ -46,6 +46,7 @@ struct Buffers {
 
 impl Requests {
     pub fn new(shared: Arc<Shared>) -> Requests {
+        shared.change(1, 0);
         Requests { shared, buffers: None, encoder: None }
     }
 
@@ -57,7 +58,9 @@ impl Requests {
     /// The answer of `f`, or none where it failed.
     fn attempt<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Option<T> {
         let begun = Instant::now();
+        self.shared.change(0, 1);
         let answer = f(self);
+        self.shared.change(0, -1);
         let waited = begun.elapsed();
         match answer {
             Ok(answer) => {
@@ -172,6 +175,12 @@ impl Requests {
             }
         });
         Ok(found)
+    }
+}
+
+impl Drop for Requests {
+    fn drop(&mut self) {
+        self.shared.change(-1, 0);
     }
 }
 
