@@ -83,6 +83,13 @@ pub struct Scratch {
 }
 
 impl Scratch {
+    /// Tells the device that the coder begins or ends a chunk.
+    pub fn at_work(&mut self, at_work: bool) {
+        if let Some(device) = &mut self.planes.device {
+            device.at_work(at_work);
+        }
+    }
+
     /// For a coder that leaves transforms to a device, where there is one.
     pub fn new(transforms: Option<Box<dyn Transforms>>) -> Scratch {
         let mut scratch = Scratch::default();

@@ -292,6 +292,20 @@ impl ChunkCoder {
         ends: &[u64],
         options: &Options,
     ) -> Result<()> {
+        self.scratch.at_work(true);
+        let made = self.make(chunk, bytes, known, ends, options);
+        self.scratch.at_work(false);
+        made
+    }
+
+    fn make(
+        &mut self,
+        chunk: &ChunkPlan,
+        bytes: &[u8],
+        known: &[&[u8]],
+        ends: &[u64],
+        options: &Options,
+    ) -> Result<()> {
         let Coded { kind, meta: out, payload, form, leaves: found } = &mut self.coded;
         self.scratch.reuse(payload);
         let fused = chunk.copy_of.is_none() && chunk.known.is_empty();

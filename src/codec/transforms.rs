@@ -49,7 +49,7 @@ pub struct Usage {
     pub waited: Duration,
     /// Time in which at least one request was under way.
     pub busy: Duration,
-    /// That part of it in which every coder waited for a request, so that nothing hid it.
+    /// That part of it in which every coder with a chunk waited, so that nothing hid it.
     pub exposed: Duration,
 }
 
@@ -65,6 +65,9 @@ pub enum Delta {
 /// The transforms of one coder. Where a function declines, by `None` or `false`, its outputs
 /// hold anything.
 pub trait Transforms: Send {
+    /// The coder begins or ends a chunk: whether it hides what others wait for.
+    fn at_work(&mut self, at_work: bool);
+
     /// `transform::split::split`: how many symbols are escapes.
     fn split(&mut self, fields: &Split, words: &[u8], planes: PlanesMut<'_>) -> Option<usize>;
 

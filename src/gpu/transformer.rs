@@ -58,7 +58,7 @@ struct Shared {
     usage: Mutex<Counts>,
 }
 
-/// What was done, and by how many coders something is asked for just now.
+/// What was done, how many coders have a chunk just now, and how many of them wait.
 #[derive(Debug)]
 struct Counts {
     usage: Usage,
@@ -134,7 +134,7 @@ impl Shared {
         add(&mut self.usage.lock().unwrap_or_else(PoisonError::into_inner).usage);
     }
 
-    /// Notes that coders come, go, begin to wait or have waited.
+    /// Notes that coders begin or end a chunk, begin to wait or have waited.
     fn change(&self, coders: isize, waiting: isize) {
         let mut counts = self.usage.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

@@ -7,10 +7,10 @@ use std::sync::Arc;
 /// A tensor in a buffer of the device.
 ///
 /// ```no_run
-/// use lmc_gpu::{dtype::Dtype, gpu::{self, Resident, wgpu}, store::*};
-/// # fn f(device: wgpu::Device, queue: wgpu::Queue, buffer: wgpu::Buffer, checkpointer: Checkpointer)
-/// # -> lmc_gpu::Result<()> {
-/// let device = gpu::Device::from_wgpu(device, queue)?;
+/// use lmc_gpu::{dtype::Dtype, gpu::{Device, Resident}, store::*};
+/// # fn f(device: Device, checkpointer: Checkpointer) -> lmc_gpu::Result<()> {
+/// // Or the device and the buffers of a training loop: `Device::from_wgpu`.
+/// let buffer = device.storage("weights", 4096)?;
 /// let place = Resident::new(&device, &buffer, 0, 4096)?;
 /// let tensor = DeviceTensor::new("w", Dtype::F32, &[32, 32], place)?;
 /// let model = Snapshot::new().with_device_tensors("model.safetensors", vec![tensor]);

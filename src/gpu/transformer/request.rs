@@ -27,6 +27,7 @@ const CLOCK_AT: u64 = 16;
 /// Transforms of one coder on a device that it shares with others.
 pub(super) struct Requests {
     shared: Arc<Shared>,
+    at_work: bool,
     buffers: Option<Buffers>,
     encoder: Option<(usize, Encoder)>,
 }
@@ -46,8 +47,7 @@ struct Buffers {
 
 impl Requests {
     pub fn new(shared: Arc<Shared>) -> Requests {
-        shared.change(1, 0);
-        Requests { shared, buffers: None, encoder: None }
+        Requests { shared, at_work: false, buffers: None, encoder: None }
     }
 
     /// Whether a chunk of `len` bytes is worth a request.
@@ -180,7 +180,7 @@ impl Requests {
 
 impl Drop for Requests {
     fn drop(&mut self) {
-        self.shared.change(-1, 0);
+        self.at_work(false);
     }
 }
 
@@ -217,6 +217,12 @@ impl Buffers {
 }
 
 impl Transforms for Requests {
+    fn at_work(&mut self, at_work: bool) {
+        let change = isize::from(at_work) - isize::from(self.at_work);
+        self.shared.change(change, 0);
+        self.at_work = at_work;
+    }
+
     fn split(&mut self, fields: &Split, words: &[u8], planes: PlanesMut<'_>) -> Option<usize> {
         let n = words.len() / fields.word_len();
         if !self.takes(words.len()) || !fields.is_valid() || words.len() != n * fields.word_len() {
