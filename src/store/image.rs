@@ -1,5 +1,6 @@
 //! Tensors that lie anywhere, read as one safetensors file.
 
+use super::Bytes;
 use crate::{Error, Result, dtype::Dtype, format, source::Source};
 use serde_json::{Map, Value, json};
 use std::{io, sync::Arc};
@@ -10,6 +11,23 @@ pub(super) struct Described<'a> {
     pub dtype: Dtype,
     pub shape: &'a [u64],
     pub source: Arc<dyn Source>,
+}
+
+/// Shared bytes as a source.
+pub(super) struct Memory(pub Bytes);
+
+impl Source for Memory {
+    fn len(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
+        (*self.0).read_at(offset, buf)
+    }
+
+    fn as_slice(&self) -> Option<&[u8]> {
+        Some(&self.0)
+    }
 }
 
 /// Stretches of memory read as one file.

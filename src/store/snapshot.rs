@@ -5,7 +5,7 @@
 
 #[cfg(feature = "gpu")]
 use super::DeviceTensor;
-use super::image::{Described, Image};
+use super::image::{Described, Image, Memory};
 use crate::{
     Error, Options, Result,
     archive::{Archive, Input},
@@ -62,20 +62,6 @@ impl Bytes {
     }
 }
 
-impl Source for Bytes {
-    fn len(&self) -> u64 {
-        (**self).len() as u64
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        (**self).read_at(offset, buf)
-    }
-
-    fn as_slice(&self) -> Option<&[u8]> {
-        Some(self)
-    }
-}
-
 /// A tensor.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -113,7 +99,8 @@ impl Tensor {
     }
 
     fn described(&self) -> Described<'_> {
-        let (dtype, shape, source) = (self.dtype, &self.shape[..], Arc::new(self.bytes.clone()));
+        let (dtype, shape, source) =
+            (self.dtype, &self.shape[..], Arc::new(Memory(self.bytes.clone())));
         Described { name: &self.name, dtype, shape, source }
     }
 }
@@ -246,7 +233,7 @@ impl Snapshot {
 
 fn image_of(content: &Content) -> Result<Image> {
     let described = match content {
-        Content::Bytes(bytes) => return Ok(Image::new(vec![Arc::new(bytes.clone())])),
+        Content::Bytes(bytes) => return Ok(Image::new(vec![Arc::new(Memory(bytes.clone()))])),
         Content::Tensors(tensors) => tensors.iter().map(Tensor::described).collect::<Vec<_>>(),
         #[cfg(feature = "gpu")]
         Content::Device(tensors) => tensors.iter().map(DeviceTensor::described).collect(),
