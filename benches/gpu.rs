@@ -1,5 +1,5 @@
-//! Throughput of the kernels beside the device's own copy, and of encoding a tensor that lies on
-//! the device. Prints one table; checks nothing that `tests/gpu.rs` does not check.
+//! Throughput of the kernels beside the device's own copy, of encoding a tensor that lies on the
+//! device, and how long saving it stalls. Prints tables; checks nothing that `tests/gpu.rs` does not.
 //!
 //! ```text
 //! cargo bench --bench gpu -- [ADAPTER [MIB [TENSOR_MIB]]]
@@ -10,11 +10,20 @@
 //! on the device reads and writes in the same run.
 
 use lmc_gpu::{
-    gpu::{Device, Encoder, Plan, Recorder, Region, Selector, Transform, wgpu},
+    Options,
+    codec::{Accelerator, Method},
+    dtype::Dtype,
+    gpu::{
+        Device, Encoder, Plan, Recorder, Region, Resident, Selector, Transform, Transformer, wgpu,
+    },
     shader::*,
+    store::{Checkpointer, CheckpointerOptions, DeviceTensor, Policy, Snapshot, Store},
     transform::split::Split,
 };
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Repetitions of a measurement, of which the best counts.
 const TIMES: usize = 5;
@@ -47,6 +56,7 @@ fn main() {
     bench.device.write_at(&bench.buffers[0], 0, &gaussian_bf16(len as usize / 2)).expect("write");
     bench.kernels();
     bench.encode(tensor_mib << 20);
+    bench.save(tensor_mib << 20);
 }
 
 /// Gaussian bfloat16 with a spread of 0.02: the sum of twelve uniform bytes each.
@@ -181,6 +191,45 @@ impl Bench {
         });
         // Symbols twice, and about 0.34 of them in digits and raw.
         self.row("cascade, all steps", 2 * n + n / 3, time);
+    }
+
+    /// Checkpoints of a tensor of `len` bytes, which stays on the device: how long training would
+    /// have stalled, and how long the whole save took.
+    fn save(&self, len: u64) {
+        let buffer = self.device.storage("tensor", len).expect("device memory");
+        self.device.write_at(&buffer, 0, &gaussian_bf16(len as usize / 2)).expect("write");
+        println!("\n{:<22} {:>9} {:>9} {:>9} {:>9}", "save", "stall", "whole", "share", "GB/s");
+        let transformer: Arc<dyn Accelerator> = Arc::new(Transformer::new(self.device.clone()));
+        for (name, device) in
+            [("fast, on the CPU", None), ("fast, on the device", Some(transformer))]
+        {
+            let dir = tempfile::tempdir().expect("a directory");
+            let options = Options::default().with_method(Method::Fast).with_device(device);
+            let policy = Policy::default().with_full_every(1);
+            let store = Store::init(&dir.path().join("store"), policy).expect("a store");
+            let chosen = CheckpointerOptions::default().with_keep_last(false);
+            let checkpointer =
+                Checkpointer::new(store.with_options(options), chosen).expect("a thread");
+            for step in 0..3 {
+                let place = Resident::new(&self.device, &buffer, 0, len).expect("in the buffer");
+                let shape = [len / 2048, 1024];
+                let tensor = DeviceTensor::new("w", Dtype::BF16, &shape, place).expect("a tensor");
+                let model = Snapshot::new().with_device_tensors("model.safetensors", vec![tensor]);
+                let begun = Instant::now();
+                let ticket = checkpointer.save(step, model).expect("handed over");
+                let stall = ticket.stalled();
+                ticket.wait().expect("saved");
+                let whole = begun.elapsed();
+                println!(
+                    "{:<22} {:>9} {:>9} {:>7.1} % {:>9.2}",
+                    format!("{name}, {step}"),
+                    format!("{:.2} ms", stall.as_secs_f64() * 1e3),
+                    format!("{:.1} ms", whole.as_secs_f64() * 1e3),
+                    100.0 * stall.as_secs_f64() / whole.as_secs_f64(),
+                    len as f64 / whole.as_secs_f64() / 1e9,
+                );
+            }
+        }
     }
 
     /// Snapshot and encoding of a tensor of `len` bytes; the planes are dropped.

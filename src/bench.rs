@@ -7,6 +7,7 @@
 
 pub mod baseline;
 pub mod clock;
+pub mod device;
 pub mod entropy;
 pub mod input;
 pub mod measure;
@@ -22,9 +23,11 @@ pub mod synthetic;
 pub mod table;
 
 use crate::{
+    codec::Accelerator,
     dtype::Dtype,
     error::{Error, Result},
 };
+use std::sync::Arc;
 
 /// Something that makes bytes smaller and restores them: a method or a baseline under test.
 pub trait Codec {
@@ -71,6 +74,8 @@ pub struct Context<'a> {
     /// Shown where a run stands; answers whether to go on. After a `false` the run ends, and
     /// what was measured is reported.
     pub progress: &'a mut dyn FnMut(Tick<'_>) -> bool,
+    /// Device whose stages are measured too.
+    pub device: Option<Arc<dyn Accelerator>>,
     /// Measurements finished and planned.
     pub steps: (usize, usize),
     /// Whether `progress` said to stop.
@@ -85,7 +90,8 @@ impl<'a> Context<'a> {
         effort: measure::Effort,
         progress: &'a mut dyn FnMut(Tick<'_>) -> bool,
     ) -> Self {
-        Context { seed, threads, effort, progress, steps: (0, 0), stopped: false }
+        let (device, steps) = (None, (0, 0));
+        Context { seed, threads, effort, progress, device, steps, stopped: false }
     }
 
     /// Plans `n` measurements more.

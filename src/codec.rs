@@ -16,11 +16,13 @@ mod quantised;
 mod scale;
 mod scaled;
 pub mod study;
+mod transforms;
 
 pub use known::{
     Coded as KnownCoded, Offer, Predictor, decode as decode_known, encode as encode_known,
 };
 pub use method::Method;
+pub use transforms::{Accelerator, Delta, Transforms, Usage};
 
 use crate::{
     Error, Result,
@@ -81,6 +83,20 @@ pub struct Scratch {
 }
 
 impl Scratch {
+    /// Tells the device that the coder begins or ends a chunk.
+    pub fn at_work(&mut self, at_work: bool) {
+        if let Some(device) = &mut self.planes.device {
+            device.at_work(at_work);
+        }
+    }
+
+    /// For a coder that leaves transforms to a device, where there is one.
+    pub fn new(transforms: Option<Box<dyn Transforms>>) -> Scratch {
+        let mut scratch = Scratch::default();
+        scratch.planes.device = transforms;
+        scratch
+    }
+
     /// Whether [`encode`] finds the hash of a chunk on its way, as far as the method and the type
     /// tell: a pass less over bytes that come from memory.
     pub fn hashes(level: Level, method: Method, spec: &ChunkSpec) -> bool {

@@ -11,6 +11,8 @@
 //! Region    a byte range of a caller's buffer, at any offset and of any length
 //! Encoder   region → snapshot → planes of each chunk, through a ring of slots
 //! Decoder   planes of each chunk → region
+//! Resident  a tensor that stays on the device and is read, copied and written there
+//! Transformer   chunks in host memory → planes, for the coders of an archive
 //! ```
 //!
 //! Nothing here panics on a lost device, waits for ever, or keeps memory after it is dropped.
@@ -19,6 +21,8 @@ mod buffer;
 mod codec;
 mod device;
 mod kernel;
+mod resident;
+mod transformer;
 
 pub use buffer::Region;
 pub use codec::{
@@ -26,4 +30,6 @@ pub use codec::{
 };
 pub use device::{Adapter, Device, Selector, adapters};
 pub use kernel::{Pass, Recorder};
+pub use resident::Resident;
+pub use transformer::Transformer;
 pub use wgpu;

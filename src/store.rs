@@ -25,7 +25,10 @@
 
 mod chain;
 mod checkpointer;
+#[cfg(feature = "gpu")]
+mod device;
 mod gc;
+mod image;
 mod lock;
 mod policy;
 mod record;
@@ -37,6 +40,8 @@ mod ticket;
 mod verify;
 
 pub use checkpointer::{Checkpointer, CheckpointerOptions, Report};
+#[cfg(feature = "gpu")]
+pub use device::DeviceTensor;
 pub use gc::{GcOptions, Removed};
 pub use lock::Locking;
 pub use policy::Policy;

@@ -15,6 +15,8 @@ mod base;
 mod damage;
 #[path = "cli/data.rs"]
 mod data;
+#[path = "cli/device.rs"]
+mod device;
 #[path = "cli/look.rs"]
 mod look;
 #[path = "cli/pipe.rs"]

@@ -4,6 +4,8 @@
 //! Without an adapter the tests say `skipped` and pass, unless `LMC_REQUIRE` contains `gpu`.
 #![cfg(feature = "gpu")]
 
+#[path = "gpu/archives.rs"]
+mod archives;
 #[path = "gpu/cascade.rs"]
 mod cascade;
 #[path = "gpu/codec.rs"]
@@ -12,6 +14,10 @@ mod codec;
 mod faults;
 #[path = "gpu/kernels.rs"]
 mod kernels;
+#[path = "gpu/limits.rs"]
+mod limits;
+#[path = "gpu/store.rs"]
+mod store;
 
 use lmc_gpu::{
     gpu::{Device, Recorder, Selector, adapters},

@@ -16,7 +16,13 @@ use crate::{
     pipeline,
     simd::far,
 };
-use std::{collections::BTreeSet, io::Write, path::Path, time::Instant};
+use std::{
+    collections::BTreeSet,
+    io::Write,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
 
 /// What compressing did.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +38,14 @@ pub struct Summary {
     pub spans: u64,
     /// What was odd about the input, a sentence each.
     pub notes: Vec<String>,
+    /// Who made the transforms: `cpu`, or the name of a device.
+    pub device: String,
     /// Wall clock time.
     pub seconds: f64,
+    /// Time of coders, summed over them; with it, what they waited for a device.
+    pub coding: Duration,
+    /// Time that records took to be written.
+    pub writing: Duration,
 }
 
 /// Compresses one file in memory.
@@ -146,24 +158,28 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
         writer.record(RecordType::Base, &meta, &payload)?;
     }
     let mut digests = Digests::default();
+    let (coding, mut writing) = (AtomicU64::new(0), Duration::ZERO);
     let chunks = &plan.chunks;
     pipeline::run_ordered(
-        pipeline::worker_count(options.threads).min(plan.groups.len().max(1)),
+        options.coders(plan.groups.len()),
         &options.cancel,
-        || (ChunkCoder::default(), Vec::new(), 0),
+        || (ChunkCoder::new(options), Vec::new(), 0),
         pipeline::numbered(plan.groups.len(), |(_, _, job): &mut (_, _, _), i| *job = i),
         |(coder, done, job): &mut (ChunkCoder, Vec<Coded>, usize)| {
             let group = &chunks[plan.groups[*job].clone()];
             done.resize_with(group.len().max(done.len()), Coded::default);
+            let begun = Instant::now();
             coder.prepare(group, options);
             for (chunk, done) in group.iter().zip(done) {
                 coder.code(input, chunk, &ends, options)?;
                 std::mem::swap(&mut coder.coded, done);
             }
+            coding.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
             Ok(())
         },
         |(_, done, job)| {
             let group = &chunks[plan.groups[*job].clone()];
+            let begun = Instant::now();
             for (chunk, coded) in group.iter().zip(done) {
                 writer.record(coded.kind, &coded.meta, &coded.payload)?;
                 digests.add(std::mem::take(&mut coded.leaves));
@@ -171,6 +187,7 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
                     progress(chunk.len());
                 }
             }
+            writing += begun.elapsed();
             Ok(())
         },
     )?;
@@ -181,8 +198,11 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
         output_bytes,
         files: entries.iter().filter(|e| e.kind != EntryKind::Directory).count() as u64,
         spans: plan.spans,
-        notes: plan.notes,
+        notes: plan.notes.into_iter().chain(options.device_note()).collect(),
+        device: options.device_name(),
         seconds: started.elapsed().as_secs_f64(),
+        coding: Duration::from_nanos(coding.into_inner()),
+        writing,
     })
 }
 
@@ -207,6 +227,11 @@ pub(super) struct ChunkCoder {
 }
 
 impl ChunkCoder {
+    /// A coder that leaves transforms to the device of the options, if they have one.
+    pub fn new(options: &Options) -> Self {
+        ChunkCoder { scratch: options.scratch(), ..ChunkCoder::default() }
+    }
+
     /// Prepares what a group of chunks refers to in the base.
     fn prepare(&mut self, group: &[ChunkPlan], options: &Options) {
         let Some(base) = &options.base else { return };
@@ -260,6 +285,20 @@ impl ChunkCoder {
 
     /// Makes the record of one chunk from its bytes and those that its plan says are known.
     pub fn encode(
+        &mut self,
+        chunk: &ChunkPlan,
+        bytes: &[u8],
+        known: &[&[u8]],
+        ends: &[u64],
+        options: &Options,
+    ) -> Result<()> {
+        self.scratch.at_work(true);
+        let made = self.make(chunk, bytes, known, ends, options);
+        self.scratch.at_work(false);
+        made
+    }
+
+    fn make(
         &mut self,
         chunk: &ChunkPlan,
         bytes: &[u8],

@@ -173,6 +173,10 @@ impl<'a> Input<'a> {
                         path,
                         io::Error::other("it became shorter while it was being read"),
                     ),
+                    // A fault that is not the operating system's.
+                    _ if e.get_ref().is_some_and(|e| e.is::<Error>()) => {
+                        Error::from(e).at(path.display())
+                    }
                     _ => Error::io("read", path, e),
                 }
             })?;

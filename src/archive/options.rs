@@ -2,7 +2,11 @@
 
 use super::Base;
 use crate::{
-    codec::Method, container::Limits, dtype::Dtype, pipeline::Cancel, predict::adam::Hints,
+    codec::{Accelerator, Method, Scratch},
+    container::Limits,
+    dtype::Dtype,
+    pipeline::{self, Cancel},
+    predict::adam::Hints,
     simd::Level,
 };
 use std::sync::Arc;
@@ -39,6 +43,8 @@ pub struct Options {
     /// What is known of the optimizer that made a training checkpoint, beside what stands in the
     /// checkpoint itself. Default: nothing; scalars are searched for. Only for compressing.
     pub optimizer: Hints,
+    /// Makes transforms instead of the CPU; archives do not depend on it. Default: nothing.
+    pub device: Option<Arc<dyn Accelerator>>,
     /// Bounds on sizes that an archive states. Not stored.
     pub limits: Limits,
     /// Told about every stretch of input dealt with. Default: nobody.
@@ -58,6 +64,7 @@ impl Default for Options {
             force: false,
             base: None,
             optimizer: Hints::default(),
+            device: None,
             limits: Limits::default(),
             progress: None,
             cancel: Arc::new(Cancel::new()),
@@ -90,9 +97,37 @@ with_methods! {
         with_force force: bool,
         with_base base: Option<Arc<Base>>,
         with_optimizer optimizer: Hints,
+        with_device device: Option<Arc<dyn Accelerator>>,
         with_limits limits: Limits,
         with_progress progress: Option<Progress>,
         with_cancel cancel: Arc<Cancel>,
+    }
+}
+
+/// Coders more than threads where a device makes transforms: while they wait, others code.
+const WAITING: usize = 2;
+
+impl Options {
+    /// Coders for at most `jobs` jobs.
+    pub(super) fn coders(&self, jobs: usize) -> usize {
+        let waiting = if self.device.is_some() { WAITING } else { 0 };
+        (pipeline::worker_count(self.threads) + waiting).min(jobs.max(1))
+    }
+
+    /// Memory of one coder.
+    pub(super) fn scratch(&self) -> Scratch {
+        Scratch::new(self.device.as_ref().map(|device| device.transforms()))
+    }
+
+    /// Who makes the transforms, for people.
+    pub(super) fn device_name(&self) -> String {
+        self.device.as_ref().map_or_else(|| "cpu".into(), |device| device.name())
+    }
+
+    /// What went wrong on the device, once.
+    pub(super) fn device_note(&self) -> Option<String> {
+        let fault = self.device.as_ref()?.take_fault()?;
+        Some(format!("the CPU did what the device could not: {fault}"))
     }
 }
 

@@ -61,9 +61,9 @@ pub fn compress_reader(
     let mut cutter = Cutter::new(reader, name, options)?;
     let mut digests = Digests::default();
     pipeline::run_ordered(
-        options.threads,
+        options.coders(usize::MAX),
         &options.cancel,
-        || (ChunkCoder::default(), Job::default()),
+        || (ChunkCoder::new(options), Job::default()),
         |(_, job)| cutter.take(job),
         |(coder, job)| match &job.plan {
             Some(plan) => coder.encode(plan, &job.bytes, &[], &[u64::MAX], options),
@@ -85,8 +85,10 @@ pub fn compress_reader(
         output_bytes: writer.finish(vec![input_bytes], &digests)?,
         files: 1,
         spans: cutter.n_spans + u64::from(cutter.n_spans == 0 && input_bytes > 0),
-        notes: cutter.notes(),
+        notes: cutter.notes().into_iter().chain(options.device_note()).collect(),
+        device: options.device_name(),
         seconds: started.elapsed().as_secs_f64(),
+        ..Summary::default()
     })
 }
 

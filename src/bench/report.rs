@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use super::{
+    device::Stages,
     measure::Record,
     plot::{Plot, escape},
     table::Table,
@@ -41,6 +42,8 @@ pub struct Report {
     pub sections: Vec<Section>,
     /// Every single measurement.
     pub results: Vec<Record>,
+    /// Where the time went with a device.
+    pub stages: Vec<Stages>,
     /// What failed while the rest went on: sentences.
     pub failures: Vec<String>,
     /// Whether the run was ended before all was measured.
@@ -60,6 +63,8 @@ struct Json<'a> {
     answers: Vec<&'a String>,
     tables: Vec<&'a Table>,
     results: &'a [Record],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stages: &'a [Stages],
 }
 
 impl Report {
@@ -130,6 +135,7 @@ impl Report {
             answers: self.sections.iter().flat_map(|s| &s.answers).collect(),
             tables: self.sections.iter().flat_map(|s| &s.tables).collect(),
             results: &self.results,
+            stages: &self.stages,
         };
         // Only maps with keys that are no strings fail, and there are none.
         serde_json::to_string_pretty(&json).unwrap_or_default()

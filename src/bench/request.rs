@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{
-    Codec, Context, baseline, codec,
+    Codec, Context, baseline, codec, device,
     input::{Input, files},
     method,
     report::Report,
@@ -127,6 +127,9 @@ fn plain(
         true => study_pareto::synthetic_inputs(values, context.seed),
         false => read(request, &mut report)?,
     };
+    if let Some(device) = context.device.clone() {
+        device::run(&device, &inputs, request.methods.as_deref(), context, &mut report);
+    }
     study_pareto::run(&inputs, codecs, context, &mut report);
     Ok(report)
 }

@@ -1,12 +1,22 @@
 //! Arguments that several verbs take.
 
 use super::{progress::Bar, signal};
+#[cfg(not(feature = "gpu"))]
+use crate::Error;
+#[cfg(feature = "gpu")]
+use crate::gpu;
 use crate::{
-    Error, Options, Result, archive::Base, codec::Method, dtype::Dtype, pipeline, simd::Level,
+    Options, Result,
+    archive::Base,
+    codec::{Accelerator, Method},
+    dtype::Dtype,
+    pipeline,
+    simd::Level,
 };
 use std::{
     path::{Path, PathBuf},
     str::FromStr,
+    sync::{Arc, OnceLock},
 };
 
 /// What every verb takes.
@@ -15,25 +25,29 @@ pub struct Common {
     /// Worker threads (default: one a core). The output does not depend on it
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Where to code: auto, cpu, gpu or the number of an adapter (see `lmc-gpu devices`)
+    /// Where to transform what is compressed: auto, cpu, gpu, or the number or name of an adapter
+    /// (see `lmc-gpu devices`). The output does not depend on it; auto leaves files to the CPU
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: Device,
     /// Print nothing but errors
     #[arg(short, long)]
     pub quiet: bool,
+    #[arg(skip)]
+    pub opened: Opened,
 }
 
+/// The device, once it was opened.
+pub type Opened = OnceLock<Option<Arc<dyn Accelerator>>>;
+
 /// A value of `--device`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// Whatever is faster.
+    /// The CPU: files are already where it works.
     Auto,
     /// The CPU.
     Cpu,
-    /// The first adapter that is no software.
-    Gpu,
-    /// This adapter.
-    Index(usize),
+    /// `gpu`, a number, or a name.
+    Adapter(String),
 }
 
 impl FromStr for Device {
@@ -43,8 +57,8 @@ impl FromStr for Device {
         match s {
             "auto" => Ok(Device::Auto),
             "cpu" => Ok(Device::Cpu),
-            "gpu" => Ok(Device::Gpu),
-            n => n.parse().map(Device::Index).map_err(|_| "use auto, cpu, gpu or a number".into()),
+            "" => Err("use auto, cpu, gpu, or the number or name of an adapter".into()),
+            adapter => Ok(Device::Adapter(adapter.into())),
         }
     }
 }
@@ -52,8 +66,8 @@ impl FromStr for Device {
 impl Common {
     /// The options of the library, stopped by signals and watched by `bar`.
     pub fn options(&self, bar: &Bar) -> Result<Options> {
-        self.check_device()?;
         let options = Options::default()
+            .with_device(self.accelerator()?)
             .with_threads(self.threads.unwrap_or(0))
             .with_cancel(signal::cancel())
             .with_progress(bar.callback());
@@ -61,20 +75,38 @@ impl Common {
         Ok(options)
     }
 
-    /// Refuses devices that cannot code.
-    pub fn check_device(&self) -> Result<()> {
-        match self.device {
-            Device::Auto | Device::Cpu => Ok(()),
-            Device::Gpu | Device::Index(_) => Err(Error::InvalidArgument(
-                "coding on the GPU is not available in this build: use --device auto or cpu".into(),
-            )),
+    /// The device that `--device` means, unless that is the CPU.
+    pub fn accelerator(&self) -> Result<Option<Arc<dyn Accelerator>>> {
+        if let Some(opened) = self.opened.get() {
+            return Ok(opened.clone());
         }
+        let opened = match &self.device {
+            Device::Auto | Device::Cpu => None,
+            Device::Adapter(name) => Some(open(name)?),
+        };
+        Ok(self.opened.get_or_init(|| opened).clone())
     }
 
     /// Threads that will work.
     pub fn n_threads(&self) -> usize {
         pipeline::worker_count(self.threads.unwrap_or(0))
     }
+}
+
+#[cfg(feature = "gpu")]
+fn open(name: &str) -> Result<Arc<dyn Accelerator>> {
+    let Ok(selector) = name.parse();
+    let device = gpu::Device::request(&selector)?;
+    log::debug!("transforms on {}", device.info().name);
+    Ok(Arc::new(gpu::Transformer::new(device)))
+}
+
+#[cfg(not(feature = "gpu"))]
+fn open(name: &str) -> Result<Arc<dyn Accelerator>> {
+    Err(Error::InvalidArgument(format!(
+        "--device {name}: this build has no GPU support; use --device auto or cpu, or build with \
+         the feature gpu"
+    )))
 }
 
 /// What verbs take that read or make deltas.

@@ -61,7 +61,8 @@ pub struct Args {
     /// Threads for methods that use several; 0 is one a core
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Where to code: auto, cpu, gpu or the number of an adapter (see `lmc-gpu devices`)
+    /// Measure a device's stages too: gpu, or the number or name of an adapter (see `lmc-gpu
+    /// devices`); its archives are compared with the CPU's
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     device: Device,
     /// Seed of synthetic data
@@ -92,7 +93,12 @@ pub fn run(args: Args) -> Result<Outcome> {
         }
         return Ok(Outcome::Done);
     }
-    let common = Common { threads: Some(args.threads), device: args.device, quiet: args.quiet };
+    let common = Common {
+        threads: Some(args.threads),
+        device: args.device,
+        quiet: args.quiet,
+        opened: Default::default(),
+    };
     // Installs the signal handler and refuses devices that cannot be had.
     common.options(&Bar::new(true, "", || None))?;
     let request = Request {
@@ -113,6 +119,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         !signal::stopped()
     };
     let mut context = Context::new(args.seed, common.n_threads(), Effort::default(), &mut progress);
+    context.device = common.accelerator()?;
     let found = request::run(&request, &mut context);
     if let Some(bar) = &bar {
         bar.finish_and_clear();

@@ -90,6 +90,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         total.files += summary.files;
         total.spans += summary.spans;
         total.seconds += summary.seconds;
+        total.device = summary.device;
         total.notes.extend(summary.notes);
     }
     if args.json {
@@ -103,7 +104,7 @@ pub fn run(args: Args) -> Result<Outcome> {
                 "seconds": total.seconds,
                 "gb_per_s": report::gb_per_s(total.input_bytes, total.seconds),
                 "method": args.method.name(),
-                "device": "cpu",
+                "device": total.device,
                 "simd": Level::best().name(),
                 "threads": args.common.n_threads(),
                 "files": total.files,

@@ -51,7 +51,9 @@ pub fn run(args: Args) -> Result<Outcome> {
             if adapter["software"] == true { ", software: never chosen by itself" } else { "" },
         ))?;
     }
-    report::line("--device auto uses the cpu")?;
+    let chosen = adapters.iter().find(|a| a["chosen"] == true);
+    let chosen = chosen.map_or("there is none".into(), |a| format!("adapter {}", a["index"]));
+    report::line(&format!("--device auto leaves files to the cpu; --device gpu: {chosen}"))?;
     Ok(Outcome::Done)
 }
 

@@ -149,7 +149,11 @@ pub(super) fn split_words(
     planes: &mut Planes,
 ) -> usize {
     let n = words.len() / fields.word_len();
-    let escapes = planes.with(fields, n, |p| split::split(level, fields, words, p));
+    let mut device = planes.device.take();
+    let done = device.as_mut().and_then(|d| planes.with(fields, n, |p| d.split(fields, words, p)));
+    planes.device = device;
+    let escapes =
+        done.unwrap_or_else(|| planes.with(fields, n, |p| split::split(level, fields, words, p)));
     planes.escapes.resize(planes.escapes.len().max(escapes), 0);
     if escapes > 0 {
         let list = &mut planes.escapes[..escapes];

@@ -17,6 +17,9 @@ const REST_BITS: u8 = 8;
 /// Appends the payload of a chunk of bf16 words. `None` where it would not shrink; what was
 /// appended is then of no use.
 pub fn encode(level: Level, words: &[u8], planes: &mut Planes, out: &mut Vec<u8>) -> Option<u8> {
+    if let Some(coded) = encode_on_device(words, planes, out) {
+        return coded;
+    }
     let n = words.len() / 2;
     let counts = cascade::sample_bf16(words);
     let plan: Plan = cascade::plan(&counts);
@@ -28,6 +31,19 @@ pub fn encode(level: Level, words: &[u8], planes: &mut Planes, out: &mut Vec<u8>
         .or_else(|| encode_within(level, &plan, words.len(), words, planes, out))
 }
 
+/// As [`encode`]; `None` where there is no device, or it declined.
+fn encode_on_device(words: &[u8], planes: &mut Planes, out: &mut Vec<u8>) -> Option<Option<u8>> {
+    let mut device = planes.device.take()?;
+    let mut declined = false;
+    let coded = lay_out(words.len(), words.len() / 2, planes, out, |_, rest, symbols| {
+        let len = device.cascade_bf16(words, rest, symbols);
+        declined = len.is_none();
+        len?
+    });
+    planes.device = Some(device);
+    (!declined).then_some(coded)
+}
+
 /// As [`encode`], in at most `most` bytes; `out` is as before where that does not do.
 fn encode_within(
     level: Level,
@@ -37,7 +53,26 @@ fn encode_within(
     planes: &mut Planes,
     out: &mut Vec<u8>,
 ) -> Option<u8> {
-    let n = words.len() / 2;
+    let mut hash = Stream::new(level);
+    let coded = lay_out(most, words.len() / 2, planes, out, |room, rest, symbols| {
+        let room = plane::cascade_room(room, rest.len());
+        cascade::encode_bf16(level, plan, words, rest, room, symbols, Some(&mut hash))
+    });
+    if coded.is_some() && level.hashes() {
+        planes.digest = Some(hash.finish_of(words));
+    }
+    coded
+}
+
+/// Appends a payload of at most `most` bytes around what `code` makes of `n` words: the rest, and
+/// a cascade whose length it returns. `out` is as before where it does not fit.
+fn lay_out(
+    most: usize,
+    n: usize,
+    planes: &mut Planes,
+    out: &mut Vec<u8>,
+    code: impl FnOnce(&mut Vec<u8>, &mut [u8], &mut [u8]) -> Option<usize>,
+) -> Option<u8> {
     let head = [CASCADE, REST_BITS, 1, 0];
     let start = out.len();
     let rest_at = start + head.len() + PREFIX;
@@ -54,17 +89,13 @@ fn encode_within(
     put_prefix(&mut out[rest_at - PREFIX..rest_at], PACKED, n);
     let (front, symbols) = out.split_at_mut(symbols_at + GUARD);
     let rest = &mut front[rest_at..rest_at + n];
-    let room = plane::cascade_room(&mut planes.coder.cascade, n);
-    let mut hash = Stream::new(level);
-    let coded = cascade::encode_bf16(level, plan, words, rest, room, symbols, Some(&mut hash));
-    let Some(len) = coded else {
+    let Some(len) = code(&mut planes.coder.cascade, rest, symbols) else {
         out.truncate(start);
         return None;
     };
     put_prefix(&mut out[symbols_at - PREFIX..symbols_at], CASCADE, GUARD + len);
     out.truncate(symbols_at + GUARD + len);
     plane::guard_cascade(&mut out[symbols_at..]);
-    planes.digest = level.hashes().then(|| hash.finish_of(words));
     Some(form::SPLIT)
 }
 

@@ -39,7 +39,12 @@ pub fn encode(
         });
         match word {
             1 => split[0].copy_from_slice(words),
-            _ => group::split(level, words, &mut split[..word]),
+            _ => {
+                let split = &mut split[..word];
+                if !planes.device.as_mut().is_some_and(|d| d.group(words, split)) {
+                    group::split(level, words, split);
+                }
+            }
         }
     }
     for plane in &planes.tails[..word] {

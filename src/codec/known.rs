@@ -28,13 +28,11 @@ mod words;
 pub use decode::decode;
 pub use predictor::Predictor;
 
-use super::{ChunkSpec, Method, Scratch, form, integer, swap_words};
-use crate::{
-    Result,
-    dtype::Fields,
-    simd::Level,
-    transform::{change, delta},
+use super::{
+    ChunkSpec, Delta, Method, Scratch, form, integer, swap_words,
+    transforms::{self, Device},
 };
+use crate::{Result, dtype::Fields, simd::Level, transform::change};
 
 const EQUAL: u8 = 0;
 const SPARSE: u8 = 1;
@@ -212,7 +210,8 @@ fn encode_offered(
         }
         predictor => {
             predictor.write(out);
-            encode_residual(level, spec, words, predictor, &inputs, buffers, out);
+            let device = &mut scratch.planes.device;
+            encode_residual(level, spec, words, predictor, &inputs, buffers, device, out);
             form::DELTA
         }
     };
@@ -239,6 +238,7 @@ fn little_endian<'a>(
 }
 
 /// Appends mode and residuals.
+#[allow(clippy::too_many_arguments, reason = "one caller")]
 fn encode_residual(
     level: Level,
     spec: &ChunkSpec,
@@ -246,6 +246,7 @@ fn encode_residual(
     predictor: &Predictor,
     inputs: &[&[u8]],
     buffers: &mut KnownScratch,
+    device: &mut Device,
     out: &mut Vec<u8>,
 ) {
     let word = word_len(spec);
@@ -256,7 +257,7 @@ fn encode_residual(
     }
     out.push(DENSE);
     predictor.contexts(level, spec, inputs, predicted, contexts);
-    residual::encode(level, word, words, predicted, contexts, residual, out);
+    residual::encode(level, word, words, predicted, contexts, residual, device, out);
 }
 
 /// Appends mode and residuals of words few of which, those in the masks, are not as predicted.
@@ -312,7 +313,8 @@ fn encode_xor(
     out: &mut Vec<u8>,
 ) -> Result<u8> {
     buffers.predicted.resize(words.len(), 0);
-    delta::xor(level, words, base, &mut buffers.predicted);
+    let device = &mut scratch.planes.device;
+    transforms::delta(device, level, (Delta::Xor, word), words, base, &mut buffers.predicted);
     integer::encode(level, Method::Rans, word, &buffers.predicted, &mut scratch.planes, out)?;
     Ok(form::XOR)
 }

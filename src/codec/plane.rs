@@ -4,7 +4,10 @@
 //! coded plane    coder (1 byte), length (4 bytes), data
 //! ```
 
-use super::bytes::{check, checked};
+use super::{
+    bytes::{check, checked},
+    transforms::Device,
+};
 use crate::{
     bits::{pack, unpack},
     entropy::{
@@ -68,6 +71,8 @@ pub struct Planes {
     /// Bytes of any value, for payloads that will be overwritten.
     pub old: Vec<u8>,
     pub coder: CoderScratch,
+    /// Who makes transforms instead of this CPU.
+    pub device: Device,
 }
 
 /// Buffers for the coder of one plane.

@@ -6,6 +6,10 @@
 
 use super::{Device, Recorder};
 use crate::error::{Error, Result};
+use std::{
+    sync::mpsc::{Receiver, RecvTimeoutError},
+    time::{Duration, Instant},
+};
 
 /// Alignment and unit of copies.
 const COPY: u64 = wgpu::COPY_BUFFER_ALIGNMENT;
@@ -138,6 +142,17 @@ impl Device {
         self.create_buffer(label, len, usage)
     }
 
+    /// Two readings of the device's clock, which it must have.
+    pub(super) fn query_set(&self) -> Result<wgpu::QuerySet> {
+        self.scoped(|| {
+            Ok(self.wgpu().create_query_set(&wgpu::QuerySetDescriptor {
+                label: Some("times"),
+                ty: wgpu::QueryType::Timestamp,
+                count: 2,
+            }))
+        })
+    }
+
     /// Writes `bytes` to `buffer` from byte `at`, a multiple of four, on, before whatever is
     /// submitted next. Up to three bytes after them are zeroed.
     ///
@@ -182,7 +197,7 @@ pub(super) struct Mapped {
     buffer: wgpu::Buffer,
     len: u64,
     submission: wgpu::SubmissionIndex,
-    outcome: std::sync::mpsc::Receiver<std::result::Result<(), wgpu::BufferAsyncError>>,
+    outcome: Receiver<std::result::Result<(), wgpu::BufferAsyncError>>,
 }
 
 impl Mapped {
@@ -197,10 +212,26 @@ impl Mapped {
         Ok(Mapped { buffer: buffer.clone(), len, submission, outcome })
     }
 
+    /// What became of the mapping, once the submission is done. Another thread that waits for the
+    /// device may be the one that is about to say so.
+    fn is_mapped(&self, device: &Device) -> Result<bool> {
+        let begun = Instant::now();
+        loop {
+            match self.outcome.recv_timeout(Duration::from_millis(20)) {
+                Ok(outcome) => return Ok(outcome.is_ok()),
+                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() > Device::TIMEOUT => {
+                    return Ok(false);
+                }
+                Err(RecvTimeoutError::Timeout) => device.wait(self.submission.clone())?,
+            }
+        }
+    }
+
     /// Waits for the bytes, hands them to `f` and unmaps the buffer.
     pub(super) fn read<T>(self, device: &Device, f: impl FnOnce(&[u8]) -> T) -> Result<T> {
-        device.wait(self.submission)?;
-        if !matches!(self.outcome.try_recv(), Ok(Ok(()))) {
+        device.wait(self.submission.clone())?;
+        if !self.is_mapped(device)? {
             let name = &device.info().name;
             return Err(Error::Device(format!("{name} lost what it was to read back")));
         }

@@ -164,14 +164,7 @@ impl Plan {
     }
 
     fn split_params(&self, fields: &Split, n_words: u64) -> SplitParams {
-        SplitParams {
-            n_words: n_words as u32,
-            word_bits: fields.word_bits.into(),
-            rest_bits: fields.rest_bits.into(),
-            base: fields.base.into(),
-            sign: fields.sign.map_or(0, |sign| 1 + u32::from(sign)),
-            stride: (self.stride() / 4) as u32,
-        }
+        split_params(fields, n_words, self.stride())
     }
 
     fn group_params(&self, n_words: u64) -> GroupParams {
@@ -180,6 +173,18 @@ impl Plan {
             word_len: self.word_len as u32,
             stride: (self.stride() / 4) as u32,
         }
+    }
+}
+
+/// Parameters for planes of `n_words` words, `stride` bytes apart.
+pub(super) fn split_params(fields: &Split, n_words: u64, stride: u64) -> SplitParams {
+    SplitParams {
+        n_words: n_words as u32,
+        word_bits: fields.word_bits.into(),
+        rest_bits: fields.rest_bits.into(),
+        base: fields.base.into(),
+        sign: fields.sign.map_or(0, |sign| 1 + u32::from(sign)),
+        stride: (stride / 4) as u32,
     }
 }
 

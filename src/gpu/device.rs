@@ -135,14 +135,23 @@ fn choose(selector: &Selector, infos: &[wgpu::AdapterInfo], wanted: Option<&str>
         let all: Vec<_> =
             infos.iter().enumerate().map(|(i, info)| format!("{i} {}", info.name)).collect();
         let all = if all.is_empty() { "none at all".into() } else { all.join(", ") };
-        Error::Device(match (selector, wanted) {
-            (Selector::Index(index), _) => format!("there is no adapter {index}; found: {all}"),
-            (Selector::Name(part), _) => format!("no adapter is named {part}; found: {all}"),
-            (_, Some(part)) => format!("WGPU_ADAPTER_NAME names no GPU ({part}); found: {all}"),
-            _ => format!("no hardware adapter; found: {all}"),
-        })
+        match (selector, wanted) {
+            (Selector::Index(index), _) => {
+                Error::InvalidArgument(format!("there is no adapter {index}; found: {all}"))
+            }
+            (Selector::Name(part), _) => {
+                Error::InvalidArgument(format!("no adapter is named {part}; found: {all}"))
+            }
+            (_, Some(part)) => {
+                Error::Device(format!("WGPU_ADAPTER_NAME names no GPU ({part}); found: {all}"))
+            }
+            _ => Error::Device(format!("no hardware adapter; found: {all}")),
+        }
     })
 }
+
+/// Staging buffers that a device keeps.
+const MOST_STAGING: usize = 8;
 
 /// A GPU ready to work. Clones share it.
 #[derive(Clone, Debug)]
@@ -156,6 +165,8 @@ struct Inner {
     /// Why the device can no longer be used.
     lost: Arc<OnceLock<String>>,
     kernels: Mutex<HashMap<(&'static str, &'static str), Kernel>>,
+    /// Staging buffers that are not in use, for the next reads.
+    staging: Mutex<Vec<wgpu::Buffer>>,
 }
 
 impl Device {
@@ -165,7 +176,8 @@ impl Device {
     /// Opens the adapter that `selector` means.
     ///
     /// # Errors
-    /// [`Error::Device`] where there is no such adapter or it cannot be opened.
+    /// [`Error::InvalidArgument`] where there is no adapter of that number or name,
+    /// [`Error::Device`] where there is no hardware or the adapter cannot be opened.
     pub fn request(selector: &Selector) -> Result<Device> {
         let mut found = found();
         let infos: Vec<_> = found.iter().map(|a| a.get_info()).collect();
@@ -211,7 +223,13 @@ impl Device {
 
     fn assemble(device: wgpu::Device, queue: wgpu::Queue, lost: Arc<OnceLock<String>>) -> Device {
         let info = device.adapter_info();
-        Device(Arc::new(Inner { device, queue, info, lost, kernels: Mutex::default() }))
+        let (kernels, staging) = (Mutex::default(), Mutex::default());
+        Device(Arc::new(Inner { device, queue, info, lost, kernels, staging }))
+    }
+
+    /// Whether both are clones of one.
+    pub fn is_same(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 
     /// The device itself.
@@ -281,6 +299,27 @@ impl Device {
         let done = self.wgpu().poll(wait);
         self.check()?;
         done.map(drop).map_err(|e| Error::Device(format!("{}: {e}", self.info().name)))
+    }
+
+    /// A buffer for reading back at least `len` bytes, to be given back when it was unmapped.
+    pub(super) fn take_staging(&self, len: u64) -> Result<wgpu::Buffer> {
+        let mut kept = self.0.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        match kept.iter().position(|b| b.size() >= len) {
+            Some(i) => Ok(kept.swap_remove(i)),
+            None => {
+                drop(kept);
+                self.staging("readback", len.next_power_of_two())
+            }
+        }
+    }
+
+    /// Keeps a staging buffer for the next read.
+    pub(super) fn return_staging(&self, buffer: wgpu::Buffer) {
+        let mut kept = self.0.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() == MOST_STAGING {
+            kept.remove(0);
+        }
+        kept.push(buffer);
     }
 
     /// The pipeline of an entry point, made at its first use.

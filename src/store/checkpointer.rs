@@ -31,8 +31,8 @@ pub struct CheckpointerOptions {
     /// Most bytes of snapshots that wait and are being written. One snapshot is always accepted when
     /// none is there. Default: no bound of its own.
     pub max_bytes: u64,
-    /// Whether the snapshot saved last stays in memory, one more of them, so that the next one
-    /// is compared with it there. Otherwise it is decoded from the store, through all deltas down
+    /// Whether the snapshot saved last stays in memory, one more of them (device tensors: in the
+    /// device's), so that the next one is compared with it there. Otherwise it is decoded from the store, through all deltas down
     /// to the last full step. Default `true`.
     pub keep_last: bool,
     /// How every step is saved.
@@ -92,8 +92,11 @@ pub struct Report {
     pub input_bytes: u64,
     /// Bytes that they take.
     pub archive_bytes: u64,
-    /// How long `save` blocked, in all.
+    /// How long `save` blocked, in all: for room, and for submitting copies on the device.
     pub stalled: Duration,
+    /// Checkpoints whose device tensors were read by `save` because the device had no memory for
+    /// copies of them.
+    pub spilled: u64,
     /// How long the background thread worked.
     pub busy: Duration,
 }
@@ -192,14 +195,16 @@ impl Checkpointer {
         Ok(Checkpointer { store, options, shared, cancel, worker: Some(worker) })
     }
 
-    /// Hands a snapshot over. Its tensors must not change any more, which their types see to.
+    /// Hands a snapshot over. Tensors in host memory must not change any more, which their types
+    /// see to. Those in device memory are copied there: when this returns, training may submit
+    /// what overwrites them.
     ///
     /// # Errors
-    /// The first error of an earlier save that no call returned yet; this snapshot is then not
+    /// [`Error::Device`] where device tensors can neither be copied nor read; else the first error of an earlier save that no call returned yet; this snapshot is then not
     /// saved, and the next call starts afresh.
     pub fn save(&self, step: u64, snapshot: Snapshot) -> Result<Ticket> {
         let bytes = snapshot.len();
-        self.hand_over(step, What::Snapshot(snapshot), bytes)
+        self.hand_over(step, bytes, || hold(snapshot))
     }
 
     /// Hands over a file or directory, which must not change until the ticket is done.
@@ -207,10 +212,16 @@ impl Checkpointer {
     /// # Errors
     /// As for [`Checkpointer::save`].
     pub fn save_path(&self, step: u64, path: impl Into<PathBuf>) -> Result<Ticket> {
-        self.hand_over(step, What::Path(path.into()), 0)
+        self.hand_over(step, 0, || Ok((What::Path(path.into()), false)))
     }
 
-    fn hand_over(&self, step: u64, what: What, bytes: u64) -> Result<Ticket> {
+    /// Waits for room and takes what `make` makes then, so that what it takes is bounded too.
+    fn hand_over(
+        &self,
+        step: u64,
+        bytes: u64,
+        make: impl FnOnce() -> Result<(What, bool)>,
+    ) -> Result<Ticket> {
         let started = Instant::now();
         let mut state = self.shared.lock();
         loop {
@@ -225,10 +236,12 @@ impl Checkpointer {
             }
             state = self.shared.wait(state);
         }
+        let (what, spilled) = make()?;
         let stalled = started.elapsed();
         let slot = Arc::new(Slot::default());
         state.held = state.held.saturating_add(bytes);
         state.report.stalled += stalled;
+        state.report.spilled += u64::from(spilled);
         state.queue.push_back(Job { step, what, bytes, slot: slot.clone() });
         drop(state);
         self.shared.changed.notify_all();
@@ -337,6 +350,18 @@ fn work(store: &Store, options: &CheckpointerOptions, shared: &Shared) {
         slot.fill(result);
         shared.changed.notify_all();
     }
+}
+
+/// Takes copies of device tensors. Whether they had to be read instead.
+#[cfg(feature = "gpu")]
+fn hold(mut snapshot: Snapshot) -> Result<(What, bool)> {
+    let spilled = super::device::hold(&mut snapshot)?;
+    Ok((What::Snapshot(snapshot), spilled))
+}
+
+#[cfg(not(feature = "gpu"))]
+fn hold(snapshot: Snapshot) -> Result<(What, bool)> {
+    Ok((What::Snapshot(snapshot), false))
 }
 
 fn save(

@@ -3,6 +3,9 @@
 //! A file of tensors is [the length of the header in 8 bytes][header][tensor 0][tensor 1]…, and
 //! only the header is made; the tensors stay where they are and are read from there.
 
+#[cfg(feature = "gpu")]
+use super::DeviceTensor;
+use super::image::{Described, Image, Memory};
 use crate::{
     Error, Options, Result,
     archive::{Archive, Input},
@@ -11,7 +14,6 @@ use crate::{
     format::{self, Format},
     source::Source,
 };
-use serde_json::{Map, Value, json};
 use std::{io, ops::Deref, sync::Arc};
 
 /// Bytes with shared ownership: cloning them copies a pointer. Made of a `Vec<u8>`, an
@@ -95,6 +97,12 @@ impl Tensor {
         }
         Ok(Tensor { name, dtype, shape: shape.to_vec(), bytes })
     }
+
+    fn described(&self) -> Described<'_> {
+        let (dtype, shape, source) =
+            (self.dtype, &self.shape[..], Arc::new(Memory(self.bytes.clone())));
+        Described { name: &self.name, dtype, shape, source }
+    }
 }
 
 /// What a file of a snapshot holds.
@@ -103,6 +111,9 @@ impl Tensor {
 pub enum Content {
     /// Tensors, stored as a safetensors file in this order.
     Tensors(Vec<Tensor>),
+    /// Tensors in device memory, stored in the same way.
+    #[cfg(feature = "gpu")]
+    Device(Vec<DeviceTensor>),
     /// Any bytes.
     Bytes(Bytes),
 }
@@ -150,7 +161,7 @@ impl Snapshot {
     pub fn tensor(&self, path: &str, name: &str) -> Option<&Tensor> {
         match &self.files.iter().find(|f| f.0 == path)?.1 {
             Content::Tensors(tensors) => tensors.iter().find(|t| t.name == name),
-            Content::Bytes(_) => None,
+            _ => None,
         }
     }
 
@@ -158,14 +169,16 @@ impl Snapshot {
     pub fn bytes(&self, path: &str) -> Option<&Bytes> {
         match &self.files.iter().find(|f| f.0 == path)?.1 {
             Content::Bytes(bytes) => Some(bytes),
-            Content::Tensors(_) => None,
+            _ => None,
         }
     }
 
-    /// Bytes of memory that it holds.
+    /// Bytes of memory that it holds, on host and device.
     pub fn len(&self) -> u64 {
         let of = |content: &Content| match content {
             Content::Tensors(tensors) => tensors.iter().map(|t| t.bytes.len() as u64).sum(),
+            #[cfg(feature = "gpu")]
+            Content::Device(tensors) => tensors.iter().map(|t| t.len()).sum(),
             Content::Bytes(bytes) => bytes.len() as u64,
         };
         self.files.iter().map(|f| of(&f.1)).sum()
@@ -184,10 +197,7 @@ impl Snapshot {
     pub fn to_input(&self) -> Result<Input<'static>> {
         let mut files: Vec<(String, Box<dyn Source>)> = Vec::new();
         for (path, content) in &self.files {
-            let image = match content {
-                Content::Tensors(tensors) => Image::of_tensors(tensors).map_err(|e| e.at(path))?,
-                Content::Bytes(bytes) => Image::new(vec![bytes.clone()]),
-            };
+            let image = image_of(content).map_err(|e| e.at(path))?;
             files.push((path.clone(), Box::new(image)));
         }
         Input::from_files(files)
@@ -219,6 +229,16 @@ impl Snapshot {
         }
         Ok(snapshot)
     }
+}
+
+fn image_of(content: &Content) -> Result<Image> {
+    let described = match content {
+        Content::Bytes(bytes) => return Ok(Image::new(vec![Arc::new(Memory(bytes.clone()))])),
+        Content::Tensors(tensors) => tensors.iter().map(Tensor::described).collect::<Vec<_>>(),
+        #[cfg(feature = "gpu")]
+        Content::Device(tensors) => tensors.iter().map(DeviceTensor::described).collect(),
+    };
+    Image::of_tensors(&described)
 }
 
 /// A stretch of shared memory.
@@ -265,85 +285,6 @@ fn content_of(file: &Part) -> Result<Content> {
     Ok(Content::Tensors(tensors.collect::<Result<_>>()?))
 }
 
-/// Stretches of memory read as one file.
-struct Image {
-    parts: Vec<Bytes>,
-    /// End of each part in the file.
-    ends: Vec<u64>,
-}
-
-impl Image {
-    fn new(parts: Vec<Bytes>) -> Image {
-        let mut end = 0;
-        let ends = parts.iter().map(|p| {
-            end += p.len() as u64;
-            end
-        });
-        Image { ends: ends.collect(), parts }
-    }
-
-    /// A safetensors file. Its header ends on a multiple of 8.
-    fn of_tensors(tensors: &[Tensor]) -> Result<Image> {
-        let mut object = Map::new();
-        let mut at = 0;
-        for t in tensors {
-            let end = at + t.bytes.len() as u64;
-            let place = json!({
-                "dtype": t.dtype.name(), "shape": t.shape, "data_offsets": [at, end],
-            });
-            at = end;
-            if t.name == "__metadata__" || object.insert(t.name.clone(), place).is_some() {
-                let name = &t.name;
-                return Err(Error::InvalidArgument(format!("the tensor name \"{name}\" is taken")));
-            }
-        }
-        let mut json = Value::Object(object).to_string().into_bytes();
-        json.resize(json.len().next_multiple_of(8), b' ');
-        let mut header = (json.len() as u64).to_le_bytes().to_vec();
-        header.append(&mut json);
-        let (found, _) = (format::safetensors::from_header(&header[8..])).map_err(|_| {
-            Error::InvalidArgument("a tensor has a type that safetensors files do not have".into())
-        })?;
-        debug_assert_eq!(found.tensors.len(), tensors.len());
-        let mut parts = vec![Bytes::from(header)];
-        parts.extend(tensors.iter().map(|t| t.bytes.clone()));
-        Ok(Image::new(parts))
-    }
-}
-
-impl Source for Image {
-    fn len(&self) -> u64 {
-        self.ends.last().copied().unwrap_or(0)
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        match offset.checked_add(buf.len() as u64) {
-            Some(end) if end <= self.len() => {}
-            _ => return Err(io::ErrorKind::UnexpectedEof.into()),
-        }
-        let (mut at, mut buf) = (offset, buf);
-        let mut i = self.ends.partition_point(|&end| end <= at);
-        while !buf.is_empty() {
-            let part = &self.parts[i];
-            let from = (at - (self.ends[i] - part.len() as u64)) as usize;
-            let n = (part.len() - from).min(buf.len());
-            let (head, tail) = buf.split_at_mut(n);
-            head.copy_from_slice(&part[from..from + n]);
-            buf = tail;
-            at += n as u64;
-            i += 1;
-        }
-        Ok(())
-    }
-
-    fn as_slice(&self) -> Option<&[u8]> {
-        match &self.parts[..] {
-            [whole] => Some(whole),
-            _ => None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -355,7 +296,7 @@ mod tests {
             Tensor::new("empty", Dtype::F32, &[0, 4], vec![]).unwrap(),
             Tensor::new("a \"quoted\"", Dtype::F32, &[], Bytes::from_words(vec![1f32])).unwrap(),
         ];
-        let image = Image::of_tensors(&tensors).unwrap();
+        let image = image_of(&Content::Tensors(tensors.clone())).unwrap();
         let bytes = image.read_vec(0, image.len()).unwrap();
         assert_eq!(&bytes[bytes.len() - 10..], [1, 2, 3, 4, 5, 6, 0, 0, 0x80, 0x3f]);
         let part = Part { all: Arc::new(bytes.clone()), from: 0, to: bytes.len() };
@@ -377,8 +318,8 @@ mod tests {
     fn tensors_that_no_file_can_hold_are_refused() {
         assert!(Tensor::new("t", Dtype::F32, &[2], vec![0; 7]).is_err());
         let t = || Tensor::new("t", Dtype::F32, &[1], vec![0; 4]).unwrap();
-        assert!(Image::of_tensors(&[t(), t()]).is_err());
+        assert!(image_of(&Content::Tensors(vec![t(), t()])).is_err());
         let q = Tensor::new("q", Dtype::BYTES, &[4], vec![0; 4]).unwrap();
-        assert!(Image::of_tensors(&[q]).is_err());
+        assert!(image_of(&Content::Tensors(vec![q])).is_err());
     }
 }

@@ -139,9 +139,10 @@ fn memory_is_steady_over_a_thousand_saves() {
             resident.extend(statm.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()));
         }
     }
-    if let [first, .., last] = resident[..] {
+    if let [first, .., last, very_last] = resident[..] {
         println!("resident pages every 250 saves: {resident:?}");
-        // Other tests run beside this one; a leak of one chunk a save would be 24 MiB.
-        assert!(last < first + (64 << 20) / 4096, "{resident:?}");
+        // Other tests run beside this one, and take memory for a while; a leak of one chunk a save
+        // would be 24 MiB.
+        assert!(last.min(very_last) < first + (64 << 20) / 4096, "{resident:?}");
     }
 }

@@ -19,13 +19,16 @@ use super::{
     words,
 };
 use crate::{
-    codec::plane::{self, CoderScratch},
+    codec::{
+        Delta,
+        plane::{self, CoderScratch},
+        transforms::{self, Device},
+    },
     entropy::{
         frequency::{self, Table},
         histogram, rans,
     },
     simd::Level,
-    transform::delta,
 };
 
 /// Buffers for residuals.
@@ -52,12 +55,13 @@ pub fn encode(
     predicted: &[u8],
     contexts: &[u8],
     buffers: &mut Buffers,
+    device: &mut Device,
     out: &mut Vec<u8>,
 ) {
     let Buffers { symbols, bits, coder, delta: deltas, classes: clustered, joint, .. } = buffers;
     let n = contexts.len();
     deltas.resize(words.len(), 0);
-    delta::diff(level, word, words, predicted, deltas);
+    transforms::delta(device, level, (Delta::Diff, word), words, predicted, deltas);
     symbols.resize(n, 0);
     words::symbols(level, word, deltas, symbols);
     count(joint, contexts, symbols);

@@ -42,6 +42,7 @@ pub struct Stats {
 pub struct Encoder {
     device: Device,
     plan: Plan,
+    depth: usize,
     slots: Vec<Slot>,
     /// Buffers of snapshots that are no longer needed.
     pool: Vec<wgpu::Buffer>,
@@ -98,9 +99,14 @@ impl Encoder {
     /// [`Error::InvalidArgument`] where the plan does not hold together, [`Error::Device`] where
     /// the device has no memory for the chunks in flight.
     pub fn new(device: &Device, plan: Plan) -> Result<Encoder> {
+        Self::with_depth(device, plan, DEPTH)
+    }
+
+    /// As [`Encoder::new`], for `depth` chunks in flight.
+    pub(in crate::gpu) fn with_depth(device: &Device, plan: Plan, depth: usize) -> Result<Encoder> {
         plan.check()?;
-        let mut encoder =
-            Encoder { device: device.clone(), plan, slots: Vec::new(), pool: Vec::new() };
+        let (device, slots, pool) = (device.clone(), Vec::new(), Vec::new());
+        let mut encoder = Encoder { device, plan, depth, slots, pool };
         encoder.prepare()?;
         Ok(encoder)
     }
@@ -155,7 +161,7 @@ impl Encoder {
 
     /// Makes the slots where there are none.
     fn prepare(&mut self) -> Result<()> {
-        while self.slots.len() < DEPTH {
+        while self.slots.len() < self.depth {
             self.slots.push(Slot::new(&self.device, &self.plan)?);
         }
         Ok(())
@@ -178,7 +184,7 @@ impl Encoder {
             if let Some((k, (start, len))) = next {
                 let base = base.map(|base| base.part(start, len)).transpose()?;
                 let chunk = tensor.part(start, len)?;
-                let slot = k % DEPTH;
+                let slot = k % self.depth;
                 transformed.push_back(self.transform(slot, start, &chunk, base, &mut stats)?);
             }
             while transformed.len() > keep {

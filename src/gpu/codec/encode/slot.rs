@@ -87,14 +87,7 @@ impl Slot {
         let clock = || -> Result<_> {
             let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
             let buffer = device.create_buffer("times", 16, usage)?;
-            let set = device.scoped(|| {
-                Ok(device.wgpu().create_query_set(&wgpu::QuerySetDescriptor {
-                    label: Some("times"),
-                    ty: wgpu::QueryType::Timestamp,
-                    count: 2,
-                }))
-            })?;
-            Ok((set, buffer))
+            Ok((device.query_set()?, buffer))
         };
         // Planes and digits together never exceed this: where digits save nothing, the words
         // are copied instead.
