@@ -44,8 +44,8 @@ pub mod form {
     pub const GROUP: u8 = 5;
     /// Quantised groups as a plane for each kind of field.
     pub const QUANTISED: u8 = 7;
-    /// A method of the studies, by the order of `study::Method::ALL`: this and up.
-    pub const STUDY: u8 = 16;
+    /// Forms that LMC had in versions up to 0.1.
+    pub const RETIRED: std::ops::RangeInclusive<u8> = 16..=18;
     /// Residuals of a prediction.
     pub const DELTA: u8 = 32;
     /// The XOR with the base, a plane a byte.
@@ -163,7 +163,7 @@ pub fn encode(
             study::encode(method, spec.dtype, words, out)?;
             let guard = bytes::check(&out[start + 4..]);
             out[start..start + 4].copy_from_slice(&guard);
-            form::STUDY + method as u8
+            method.form()
         }
         (Method::Zstd, _) | (_, Fields::Opaque) => bytes::encode(method, bytes, out)?,
         // Where zstd may win, bytes are as they came: no format turns groups around.
@@ -232,8 +232,15 @@ pub fn decode(
             quantised::decode(level, spec.dtype, payload, &mut scratch.quantised, coder, out)
         }
         (form::GROUP, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
-        (form, _) => match study::Method::ALL.get(usize::from(form.wrapping_sub(form::STUDY))) {
-            Some(&method) => match bytes::checked(payload) {
+        (form, _) if form::RETIRED.contains(&form) => {
+            return Err(Error::Unsupported(
+                "a chunk of a form of LMC that is no longer read: restore the archive with the \
+                 version that made it"
+                    .into(),
+            ));
+        }
+        (form, _) => match study::Method::of_form(form) {
+            Some(method) => match bytes::checked(payload) {
                 Some(coded) => Some(study::decode(method, spec.dtype, coded, out)?),
                 None => None,
             },
@@ -261,9 +268,7 @@ pub fn describe(form: u8, payload_start: &[u8]) -> &'static str {
         form::DELTA => known::describe(payload_start),
         form::XOR => "xor",
         form::MOMENT => "moment",
-        _ => study::Method::ALL
-            .get(usize::from(form.wrapping_sub(form::STUDY)))
-            .map_or("unknown", |m| m.name()),
+        _ => study::Method::of_form(form).map_or("unknown", |m| m.name()),
     }
 }
 

@@ -237,7 +237,7 @@ fn golden_archives_cover_every_form_coder_and_predictor() {
             }
         }
     }
-    let studies = 16..16 + lmc_gpu::codec::study::Method::ALL.len() as u8;
+    let studies = 19..19 + lmc_gpu::codec::study::Method::ALL.len() as u8;
     let all: Vec<u8> = (0..=5).chain([7]).chain(studies).chain(32..=34).collect();
     assert!(forms.iter().eq(&all), "{forms:?}");
     assert!(coders.iter().eq(&[2, 3, 4, 5, 6]), "{coders:?}");

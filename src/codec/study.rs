@@ -87,6 +87,26 @@ impl Method {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 
+    /// The form of its chunks. Those of LMC with runs of zeros alone, 16 to 18, are no longer read.
+    pub fn form(self) -> u8 {
+        match self {
+            Method::Lmc => 25,
+            Method::LmcPlain => 26,
+            Method::Plmc => 27,
+            Method::Sem => 19,
+            Method::Xz => 20,
+            Method::ByteplaneXz => 21,
+            Method::BitplaneXz => 22,
+            Method::ClassGroupXz => 23,
+            Method::ExponentGroupXz => 24,
+        }
+    }
+
+    /// The method with chunks of this form.
+    pub fn of_form(form: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|m| m.form() == form)
+    }
+
     /// Bytes of a chunk that the method asks for; `None` where the usual size does.
     pub fn chunk_len(self) -> Option<usize> {
         match self {
