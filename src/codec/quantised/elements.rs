@@ -75,7 +75,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// No elements yet; of those to come, `all` or a quarter will be counted.
+    /// No elements yet; of those to come, `all` or a part will be counted.
     pub fn new(layout: &Layout, all: bool) -> Self {
         let bits = layout.elements.bits;
         let occur = if bits <= ALL_OCCUR { 1 << bits } else { 2 };
@@ -98,12 +98,12 @@ impl Counts {
         elements: &[u8],
     ) {
         if layout.elements.bits <= ALL_OCCUR {
-            let (sub_len, n) = (layout.sub_len(), layout.sub_len() / if self.all { 1 } else { 4 });
+            let (sub_len, n) = (layout.sub_len(), layout.sub_len() / if self.all { 1 } else { 8 });
             for (i, (sub, elements)) in subs.iter().zip(elements.chunks_exact(sub_len)).enumerate()
             {
                 let counts = &mut self.contexts[usize::from(sub & !context::TURNED)];
-                // Each quarter in turn.
-                let at = if self.all { 0 } else { i % 4 * n };
+                // Each eighth in turn.
+                let at = if self.all { 0 } else { i % 8 * n };
                 for &e in &elements[at..at + n] {
                     counts[usize::from(e)] += 1;
                 }

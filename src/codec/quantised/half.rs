@@ -53,7 +53,7 @@ pub fn encode(
     let mut kind = PLAIN;
     scratch.residuals.clear();
     scratch.residuals.extend_from_slice(values);
-    let mut least = width(&scratch.residuals);
+    let mut least = level.run(width, &scratch.residuals[..]);
     for candidate in [RUNNING, RELATIVE] {
         scratch.tried.clear();
         match (candidate, other) {
@@ -63,7 +63,7 @@ pub fn encode(
             }
             _ => continue,
         }
-        let found = width(&scratch.tried);
+        let found = level.run(width, &scratch.tried[..]);
         if found < least {
             (kind, least) = (candidate, found);
             std::mem::swap(&mut scratch.residuals, &mut scratch.tried);
@@ -77,10 +77,8 @@ pub fn encode(
     for (plane, shift, bits) in
         [(high, MID_BITS + LOW_BITS, HIGH_BITS), (mid, LOW_BITS, MID_BITS), (low, 0, LOW_BITS)]
     {
-        let mask = (1 << bits) - 1;
-        plane.clear();
-        plane
-            .extend(scratch.residuals.iter().map(|t| (t.wrapping_sub(base) >> shift & mask) as u8));
+        plane.resize(scratch.residuals.len(), 0);
+        level.run(cut, (&scratch.residuals[..], base, shift, bits, &mut plane[..]));
         let policy = match (policies.scales, shift) {
             (Policy::Smallest, 0) => Policy::Sampled,
             (policy, _) => policy,
@@ -160,7 +158,17 @@ impl Mean {
     }
 }
 
+/// Bits of the distances from the base.
+#[inline(always)]
+fn cut((residuals, base, shift, bits, plane): (&[u16], u16, u8, u8, &mut [u8])) {
+    let mask = (1u16 << bits) - 1;
+    for (value, t) in plane.iter_mut().zip(residuals) {
+        *value = (t.wrapping_sub(base) >> shift & mask) as u8;
+    }
+}
+
 /// Sum of the distances from the mean.
+#[inline(always)]
 fn width(residuals: &[u16]) -> u64 {
     // Sums of up to 2^15 numbers fit 32 bits, which vectors have more lanes of.
     let parts = || residuals.chunks(1 << 15);
