@@ -10,7 +10,7 @@ pub fn encode(method: Method, bytes: &[u8], out: &mut Vec<u8>) -> Result<u8> {
         Method::Fast | Method::Cascade => 1,
         Method::Max => 19,
         _ if bytes.len() <= 64 << 10 => 15,
-        _ => 6,
+        _ => 3,
     };
     if level > 1 && bytes.len() > SAMPLE.len() * 4 && !shrinks(bytes)? {
         return Ok(form::STORED);
