@@ -103,11 +103,14 @@ fn a_signal_ends_a_run_that_waits_for_a_pipe() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
+    // Waiting would close it, and the run might then end before the signal is seen.
+    let held = child.stdin.take();
     while at.names().is_empty() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     let kill = ["-TERM", &child.id().to_string()].map(String::from);
     std::process::Command::new("kill").args(kill).status().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(held);
     assert!(at.names().is_empty());
 }
