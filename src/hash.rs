@@ -3,8 +3,8 @@
 //! The algorithm is that of Yann Collet's XXH3 with its default secret and seed 0. Inputs of up to
 //! 1024 bytes go to the `twox-hash` crate, and so does the 128-bit hash; larger ones are hashed here,
 //! for two reasons. What is hashed first has to come from memory, where hashing waits longer than
-//! it computes, so lines are fetched two pages ahead. And decoders hash what they wrote while it
-//! is in the first cache, piece by piece ([`Stream`]).
+//! it computes, so lines are fetched ahead. And kernels that have whole stripes in registers add them
+//! on their way ([`Stream`]).
 //!
 //! ```text
 //! block     1024 bytes = 16 stripes of 8 words of 64 bits, little endian
@@ -86,10 +86,7 @@ pub fn hash64(bytes: &[u8]) -> u64 {
     if bytes.len() <= BLOCK {
         return twox_hash::XxHash3_64::oneshot(bytes);
     }
-    let mut lanes = START;
-    let (blocks, last) = bytes.split_at((bytes.len() - 1) / BLOCK * BLOCK);
-    add_blocks(Level::best(), &mut lanes, blocks, AHEAD);
-    finish(lanes, last, bytes.len(), bytes)
+    Stream::new(Level::best()).finish(bytes, bytes, AHEAD)
 }
 
 /// 128-bit xxh3.
@@ -97,7 +94,7 @@ pub fn hash128(bytes: &[u8]) -> u128 {
     twox_hash::XxHash3_128::oneshot(bytes)
 }
 
-/// [`hash64`] of bytes that come in pieces.
+/// [`hash64`] of bytes that kernels add block by block.
 #[derive(Clone, Debug)]
 pub struct Stream {
     level: Level,
@@ -109,16 +106,6 @@ impl Stream {
     /// No bytes yet.
     pub fn new(level: Level) -> Self {
         Stream { level, lanes: START, len: 0 }
-    }
-
-    /// Adds bytes that are not the last: a multiple of 1024.
-    ///
-    /// # Panics
-    /// If they are not.
-    pub fn add(&mut self, bytes: &[u8]) {
-        assert!(bytes.len().is_multiple_of(BLOCK), "whole blocks");
-        self.len += bytes.len();
-        add_blocks(self.level, &mut self.lanes, bytes, 0);
     }
 
     /// Lanes in a register, to which the caller adds `blocks` blocks.
@@ -141,28 +128,17 @@ impl Stream {
 
     /// The hash of `all`, of which what was added is the beginning, but less than all.
     pub fn finish_of(self, all: &[u8]) -> u64 {
-        match all.split_at_checked(self.len) {
-            Some((_, rest)) if self.len > 0 && !rest.is_empty() => {
-                let mut stream = self;
-                let (blocks, last) = rest.split_at((rest.len() - 1) / BLOCK * BLOCK);
-                stream.add(blocks);
-                finish(stream.lanes, last, all.len(), all)
-            }
-            _ => hash64(all),
+        match self.len {
+            0 => hash64(all),
+            len => self.finish(&all[len..], all, 0),
         }
     }
 
-    /// The hash, with the last bytes: at least 64 after other bytes.
-    ///
-    /// # Panics
-    /// If they are fewer.
-    pub fn finish(mut self, bytes: &[u8]) -> u64 {
-        if self.len == 0 {
-            return hash64(bytes);
-        }
-        let (blocks, last) = bytes.split_at((bytes.len() - 1) / BLOCK * BLOCK);
-        self.add(blocks);
-        finish(self.lanes, last, self.len + last.len(), bytes)
+    /// The hash of `all`, of which `left` is to be added yet.
+    fn finish(mut self, left: &[u8], all: &[u8], ahead: usize) -> u64 {
+        let (blocks, last) = left.split_at(left.len().saturating_sub(1) / BLOCK * BLOCK);
+        add_blocks(self.level, &mut self.lanes, blocks, ahead);
+        finish(self.lanes, last, all)
     }
 }
 
@@ -208,17 +184,16 @@ fn word(stripe: &[u8; STRIPE], j: usize) -> u64 {
     u64::from_le_bytes(stripe.as_chunks::<8>().0[j])
 }
 
-/// The hash of `len` bytes, of which `last` is the last block and `end` ends with the last stripe.
-fn finish(mut lanes: [u64; 8], last: &[u8], len: usize, end: &[u8]) -> u64 {
-    let whole = &last[..(last.len() - 1) / STRIPE * STRIPE];
+/// The hash of `all`, more than a block, of which `last` is the last one.
+fn finish(mut lanes: [u64; 8], last: &[u8], all: &[u8]) -> u64 {
+    let whole = &last[..last.len().saturating_sub(1) / STRIPE * STRIPE];
     for (stripe, key) in whole.as_chunks::<STRIPE>().0.iter().zip(&KEYS) {
         add_stripe(&mut lanes, stripe, key);
     }
-    match end.last_chunk() {
-        Some(stripe) => add_stripe(&mut lanes, stripe, &LAST_KEY),
-        None => panic!("at least 64 bytes at the end"),
+    if let Some(stripe) = all.last_chunk() {
+        add_stripe(&mut lanes, stripe, &LAST_KEY);
     }
-    let mut hash = (len as u64).wrapping_mul(PRIME64_1);
+    let mut hash = (all.len() as u64).wrapping_mul(PRIME64_1);
     for j in [0, 2, 4, 6] {
         let [a, b] = [lanes[j] ^ MERGE_KEY[j], lanes[j + 1] ^ MERGE_KEY[j + 1]];
         let product = u128::from(a) * u128::from(b);
@@ -231,6 +206,14 @@ fn finish(mut lanes: [u64; 8], last: &[u8], len: usize, end: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Stream {
+        fn add(&mut self, blocks: &[u8]) {
+            assert!(blocks.len().is_multiple_of(BLOCK), "whole blocks");
+            self.len += blocks.len();
+            add_blocks(self.level, &mut self.lanes, blocks, 0);
+        }
+    }
 
     #[test]
     fn every_length_and_level_equals_the_reference() {
@@ -246,7 +229,7 @@ mod tests {
                     let whole = len.saturating_sub(64) / piece * piece;
                     let mut stream = Stream::new(level);
                     bytes[..whole].chunks(piece).for_each(|p| stream.add(p));
-                    assert_eq!(stream.finish(&bytes[whole..]), reference, "{len} {level:?}");
+                    assert_eq!(stream.finish_of(bytes), reference, "{len} {level:?}");
                 }
             }
         }

@@ -103,14 +103,7 @@ fn cascades(c: &mut Criterion) {
                     let ins = coded.chunks(CHUNK).zip(rest.chunks(CHUNK)).zip(&lens);
                     for (words, ((coded, rest), len)) in back.chunks_mut(2 * CHUNK).zip(ins) {
                         let coded = &coded[..*len];
-                        assert!(cascade::decode_bf16(
-                            level,
-                            coded,
-                            rest,
-                            &mut scratch,
-                            words,
-                            false
-                        ));
+                        assert!(cascade::decode_bf16(level, coded, rest, &mut scratch, words));
                     }
                 });
             });

@@ -1,7 +1,7 @@
 //! Input → archive.
 
 use super::{
-    decode::Buffers,
+    decode::{Buffers, spec_of},
     digest::{Digests, file_ends, leaves},
     input::Input,
     options::Options,
@@ -75,14 +75,11 @@ pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
 pub fn compress_into(bytes: &[u8], options: &Options, out: &mut Vec<u8>) -> Result<Summary> {
     out.clear();
     let input = Input::from_bytes("data", bytes, options.dtype);
-    if bytes.len() < FAR {
+    if bytes.len() < far::FROM {
         return compress_input(&input, options, out);
     }
     compress_input(&input, options, &mut FarWriter(out))
 }
-
-/// Bytes from which on output is written past the caches.
-const FAR: usize = 8 << 20;
 
 /// A large archive in memory.
 struct FarWriter<'a>(&'a mut Vec<u8>);
@@ -308,28 +305,27 @@ impl ChunkCoder {
     ) -> Result<()> {
         let Coded { kind, meta: out, payload, form, leaves: found } = &mut self.coded;
         self.scratch.reuse(payload);
-        let fused = chunk.copy_of.is_none() && chunk.known.is_empty();
-        let spec = codec::ChunkSpec {
-            dtype: chunk.dtype,
-            big_endian: chunk.big_endian,
-            row_words: chunk.row_words,
-        };
-        let fused = fused && Scratch::hashes(options.level, options.method, &spec);
         let mut meta = ChunkMeta {
             pieces: chunk.pieces.clone(),
             dtype: chunk.dtype,
             big_endian: chunk.big_endian,
             continues_group: chunk.continues_group,
             row_words: chunk.row_words,
-            digest: if fused { 0 } else { hash64(bytes) },
+            digest: 0,
             form: 0,
             references: Vec::new(),
             copy_of: chunk.copy_of,
         };
+        let spec = spec_of(&meta);
+        let (level, method) = (options.level, options.method);
+        let fused = chunk.copy_of.is_none() && chunk.known.is_empty();
+        let fused = fused && Scratch::hashes(level, method, &spec);
+        if !fused {
+            meta.digest = hash64(bytes);
+        }
         *kind = RecordType::Copy;
         if chunk.copy_of.is_none() {
             *kind = RecordType::Chunk;
-            let (level, method) = (options.level, options.method);
             let (offers, scratch) = (&chunk.offers, &mut self.scratch);
             let coded =
                 codec::encode_known(level, method, &spec, bytes, known, offers, scratch, payload)?;

@@ -13,6 +13,7 @@ use crate::{
     Error, Result,
     container::EntryKind,
     pipeline::{self, numbered},
+    simd::far,
 };
 use std::ops::Range;
 use std::{
@@ -59,9 +60,6 @@ pub fn decompress(archive: &[u8], options: &Options) -> Result<Vec<u8>> {
 pub fn decompress_into(archive: &[u8], out: &mut [u8], options: &Options) -> Result<()> {
     Archive::from_bytes(archive, options.limits)?.restore_into(out, options)
 }
-
-/// Bytes from which on output in memory is written past the caches.
-const FAR: usize = 8 << 20;
 
 /// Slices of the output that one chunk fills.
 type Slots<'o> = Mutex<Vec<&'o mut [u8]>>;
@@ -110,7 +108,7 @@ impl Archive<'_> {
         }
         self.ensure_base(options)?;
         let mut slots: Vec<Slots> = self.chunks.iter().map(|_| Mutex::default()).collect();
-        let far = out.len() >= FAR;
+        let far = out.len() >= far::FROM;
         let mut rest = out;
         for place in &self.places {
             let (head, tail) = rest.split_at_mut(place.piece.len as usize);

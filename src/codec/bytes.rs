@@ -1,7 +1,7 @@
 //! Opaque bytes: a general coder.
 
 use super::{Method, form};
-use crate::{Error, Result};
+use crate::{Error, Result, hash::hash64};
 
 /// Appends the bytes, coded by zstd, and returns the form. `STORED` means that coding does
 /// not pay; what was appended is then of no use.
@@ -39,7 +39,7 @@ fn shrinks(bytes: &[u8]) -> Result<bool> {
 /// What guards bytes of general coders: their headers have bits that change nothing when they
 /// flip.
 pub fn check(coded: &[u8]) -> [u8; 4] {
-    (twox_hash::XxHash3_64::oneshot(coded) as u32).to_le_bytes()
+    (hash64(coded) as u32).to_le_bytes()
 }
 
 /// The bytes behind a guard, if it is theirs.

@@ -1,6 +1,9 @@
 //! Copies past the caches, for large output that is not read soon: a line that is written whole
 //! need not be fetched first, and nothing that is in use is driven out.
 
+/// Bytes of output in memory from which on it is written past the caches.
+pub(crate) const FROM: usize = 8 << 20;
+
 /// Appends `bytes` to `to`.
 pub(crate) fn append(to: &mut Vec<u8>, bytes: &[u8]) {
     #[cfg(target_arch = "x86_64")]

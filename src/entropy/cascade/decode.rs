@@ -91,7 +91,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// [`Decoder::decode`] for bf16 words (little endian) with their `rest`, inverse of
-    /// [`super::encode_bf16`]. With `far`, levels that can write past the caches do: faster where
+    /// [`super::encode_bf16`]. With `far` and a `hash`, levels that can write past the caches do: faster where
     /// the whole output is larger than they are and not read soon. Adds as many of the bytes to
     /// `hash` as suits the level, which may be none, but never all.
     ///
@@ -166,10 +166,9 @@ pub fn decode_bf16(
     rest: &[u8],
     scratch: &mut [u8],
     bytes: &mut [u8],
-    far: bool,
 ) -> bool {
     Decoder::new(level, rest.len(), cascade, scratch)
-        .is_some_and(|mut d| d.decode_bf16(rest, bytes, far, None))
+        .is_some_and(|mut d| d.decode_bf16(rest, bytes, false, None))
 }
 
 fn decode_level(

@@ -95,7 +95,7 @@ fn bf16_words_give_the_bytes_of_their_exponents() {
                         let mut back = vec![0xAA; 2 * n + 128];
                         let start = back.as_ptr().align_offset(64) + offset;
                         let back = &mut back[start..][..2 * n];
-                        let ok = decode_bf16(level, &want, &rest, &mut scratch, back, far);
+                        let ok = decode_bf16(level, &want, &rest, &mut scratch, back);
                         assert!(ok && back == bytes, "{level:?} n={n} kind={kind}");
                         back.fill(0x55);
                         let mut hash = Stream::new(level);
@@ -121,7 +121,7 @@ fn every_bf16_word_survives() {
         let len =
             encode_bf16(level, &plan, &bytes, &mut rest, &mut scratch, &mut out, None).unwrap();
         let mut back = vec![0; 2 * n];
-        assert!(decode_bf16(level, &out[..len], &rest, &mut scratch, &mut back, false));
+        assert!(decode_bf16(level, &out[..len], &rest, &mut scratch, &mut back));
         assert!(back == bytes);
     }
 }
