@@ -11,6 +11,7 @@ mod fused;
 mod integer;
 mod known;
 mod method;
+mod pieces;
 mod plane;
 mod quantised;
 mod scale;
@@ -100,7 +101,13 @@ impl Scratch {
     /// Whether [`encode`] finds the hash of a chunk on its way, as far as the method and the type
     /// tell: a pass less over bytes that come from memory.
     pub fn hashes(level: Level, method: Method, spec: &ChunkSpec) -> bool {
-        level.hashes() && method == Method::Fast && spec.dtype == Dtype::BF16 && !spec.big_endian
+        match (method, spec.dtype.fields()) {
+            (Method::Fast, Fields::Float { .. }) if spec.dtype == Dtype::BF16 => {
+                level.hashes() && !spec.big_endian
+            }
+            (Method::Auto | Method::Max, Fields::Float { .. }) => !spec.big_endian,
+            _ => false,
+        }
     }
 
     /// The 64-bit xxh3 of the last chunk's bytes, where coding found it.

@@ -108,6 +108,13 @@ impl Stream {
         Stream { level, lanes: START, len: 0 }
     }
 
+    /// Adds whole blocks, the last one of all bytes not among them.
+    pub(crate) fn add(&mut self, blocks: &[u8]) {
+        debug_assert!(blocks.len().is_multiple_of(BLOCK), "whole blocks");
+        self.len += blocks.len();
+        add_blocks(self.level, &mut self.lanes, blocks, 0);
+    }
+
     /// Lanes in a register, to which the caller adds `blocks` blocks.
     #[cfg(target_arch = "x86_64")]
     #[inline]
@@ -206,14 +213,6 @@ fn finish(mut lanes: [u64; 8], last: &[u8], all: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    impl Stream {
-        fn add(&mut self, blocks: &[u8]) {
-            assert!(blocks.len().is_multiple_of(BLOCK), "whole blocks");
-            self.len += blocks.len();
-            add_blocks(self.level, &mut self.lanes, blocks, 0);
-        }
-    }
 
     #[test]
     fn every_length_and_level_equals_the_reference() {

@@ -139,15 +139,15 @@ fn splits(c: &mut Criterion) {
             });
             let mut escapes = vec![0; n_escapes];
             if f.is_windowed() {
-                split::escapes(level, &f, words, planes[0], &mut escapes);
+                split::escapes(&f, words, planes[0], &mut escapes);
             }
             group.bench_function("join", |b| {
                 b.iter(|| {
                     let [symbols, rest_lo, rest_hi, tails @ ..] = &planes[..] else { return };
                     let tails: Vec<&[u8]> = tails.iter().map(|t| &t[..]).collect();
-                    let (escapes, tails) = (&escapes, &tails);
-                    let planes = Planes { symbols, escapes, rest_lo, rest_hi, tails };
-                    assert!(split::join(level, &f, planes, back));
+                    let mut escapes = &escapes[..];
+                    let planes = Planes { symbols, rest_lo, rest_hi, tails: &tails };
+                    assert!(split::join(level, &f, planes, &mut escapes, back));
                 });
             });
             assert!(back == words || back.iter().all(|b| *b == 0), "all are benched, or none");

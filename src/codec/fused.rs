@@ -86,22 +86,17 @@ fn lay_out(
     }
     out.resize(end, 0);
     out[start..start + head.len()].copy_from_slice(&head);
-    put_prefix(&mut out[rest_at - PREFIX..rest_at], PACKED, n);
+    plane::put_prefix(&mut out[rest_at - PREFIX..rest_at], PACKED, n);
     let (front, symbols) = out.split_at_mut(symbols_at + GUARD);
     let rest = &mut front[rest_at..rest_at + n];
     let Some(len) = code(&mut planes.coder.cascade, rest, symbols) else {
         out.truncate(start);
         return None;
     };
-    put_prefix(&mut out[symbols_at - PREFIX..symbols_at], CASCADE, GUARD + len);
+    plane::put_prefix(&mut out[symbols_at - PREFIX..symbols_at], CASCADE, GUARD + len);
     out.truncate(symbols_at + GUARD + len);
     plane::guard_cascade(&mut out[symbols_at..]);
     Some(form::SPLIT)
-}
-
-fn put_prefix(prefix: &mut [u8], coder: u8, len: usize) {
-    prefix[0] = coder;
-    prefix[1..PREFIX].copy_from_slice(&(len as u32).to_le_bytes());
 }
 
 /// Decodes bf16 words from a cascade of their exponents and the plane of what is left.

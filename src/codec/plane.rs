@@ -44,6 +44,8 @@ pub enum Policy {
     Sampled,
     /// The same, but always counted.
     Quick,
+    /// The same, counted to a quarter at least.
+    Quarter,
     /// The smallest of constant, packed and rANS, counted in full.
     Smallest,
     /// This coder, or packed where it would be larger.
@@ -110,9 +112,14 @@ pub fn encode(
         pack(level, bits, values, &mut out[start + PREFIX..]);
         PACKED
     });
-    let len = (out.len() - start - PREFIX) as u32;
-    out[start] = coder;
-    out[start + 1..start + PREFIX].copy_from_slice(&len.to_le_bytes());
+    let len = out.len() - start - PREFIX;
+    put_prefix(&mut out[start..start + PREFIX], coder, len);
+}
+
+/// Fills in the prefix of a coded plane.
+pub fn put_prefix(prefix: &mut [u8], coder: u8, len: usize) {
+    prefix[0] = coder;
+    prefix[1..PREFIX].copy_from_slice(&(len as u32).to_le_bytes());
 }
 
 /// Appends the data of a plane in fewer than `limit` bytes and returns its coder, or `None`.
@@ -130,8 +137,9 @@ fn code(
     }
     let mut counts = [0u32; 256];
     match policy {
-        // A quarter of the symbols, and whether the others occur: as good for a table.
+        // A part of the symbols, and whether the others occur: as good for a table.
         Policy::Sampled | Policy::Quick => histogram::sample(level, values, &mut counts),
+        Policy::Quarter => histogram::sample_quarter(level, values, &mut counts),
         _ => histogram::count(level, values, &mut counts),
     }
     let counted: u64 = counts.iter().map(|&c| u64::from(c)).sum();
@@ -216,23 +224,31 @@ pub fn cascade_room(scratch: &mut Vec<u8>, n: usize) -> &mut [u8] {
     &mut scratch[..len]
 }
 
+/// Values of a sampled group, and of all 64 of them.
+pub const GROUP: usize = 64;
+pub const SAMPLE: usize = 64 * GROUP;
+
+/// Where the groups of a sample of `n` values start; none of fewer than eight times as many.
+pub fn sample_groups(n: usize) -> Option<impl Iterator<Item = usize>> {
+    let groups = n / GROUP;
+    (n >= 8 * SAMPLE).then(|| (0..SAMPLE / GROUP).map(move |k| k * groups / 64 * GROUP))
+}
+
 /// Whether a sample of the values promises a gain of less than a hundredth.
 fn looks_flat(level: Level, values: &[u8], bits: u8) -> bool {
-    const GROUP: usize = 64;
-    if values.len() < 8 * 64 * GROUP {
-        return false;
+    let Some(groups) = sample_groups(values.len()) else { return false };
+    let mut sample = [0; SAMPLE];
+    for (to, at) in sample.as_chunks_mut::<GROUP>().0.iter_mut().zip(groups) {
+        to.copy_from_slice(&values[at..at + GROUP]);
     }
-    let mut sample = [0; 64 * GROUP];
-    let mut n = 0;
-    let groups = values.len() / GROUP;
-    for k in 0..64 {
-        let at = k * groups / 64 * GROUP;
-        sample[n..n + GROUP].copy_from_slice(&values[at..at + GROUP]);
-        n += GROUP;
-    }
+    is_flat(level, &sample, bits)
+}
+
+/// Whether a sample promises a gain of less than a hundredth for all it is of.
+pub fn is_flat(level: Level, sample: &[u8], bits: u8) -> bool {
     let mut counts = [0u32; 256];
-    histogram::count(level, &sample, &mut counts);
-    let n = n as u64;
+    histogram::count(level, sample, &mut counts);
+    let n = sample.len() as u64;
     let present = counts.iter().filter(|&&c| c > 0).count() as u64;
     // Miller and Madow: a sample of n hides (present − 1) / (2 n ln 2) bits of entropy.
     let hidden = present.saturating_sub(1) * 185;

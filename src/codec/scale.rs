@@ -137,29 +137,49 @@ fn log2_eighths(x: u64) -> i32 {
     8 * octave as i32 + STEPS.iter().filter(|&&s| s <= top).count() as i32 - 1
 }
 
-/// Shift and context of every word from the scales of its row and column:
-/// `t = min(row + column, limit)`, context `t mod 8`, shift `(t div 8) · 2^k` symbols.
-pub fn shifts_and_contexts(
-    level: Level,
-    rows: &[u8],
-    columns: Option<&[u8]>,
-    row: usize,
-    k: u32,
-    shifts: &mut [u8],
-    contexts: &mut [u8],
-) {
-    let limit = ((255u32 >> k) * 8 + 7) as u16;
-    let parts = shifts.chunks_mut(row).zip(contexts.chunks_mut(row)).zip(rows);
-    for ((shifts, contexts), &r) in parts {
-        match columns {
-            None => {
-                let t = u16::from(r).min(limit);
-                shifts.fill(((t >> 3) << k) as u8);
-                contexts.fill((t & 7) as u8);
+/// Scales of the rows of a chunk, of `row` words each, and maybe of its columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Scales<'a> {
+    pub rows: &'a [u8],
+    pub columns: Option<&'a [u8]>,
+    pub row: usize,
+    /// Mantissa bits in a symbol.
+    pub k: u32,
+}
+
+impl Scales<'_> {
+    /// Shift and context of every word from `at` on: `t = min(row + column, limit)`,
+    /// context `t mod 8`, shift `(t div 8) · 2^k` symbols.
+    pub fn shifts_and_contexts(
+        &self,
+        level: Level,
+        at: usize,
+        mut shifts: &mut [u8],
+        mut contexts: &mut [u8],
+    ) {
+        let limit = ((255u32 >> self.k) * 8 + 7) as u16;
+        let mut column = at % self.row;
+        for &r in &self.rows[at / self.row..] {
+            let n = (self.row - column).min(shifts.len());
+            let (row_shifts, row_contexts);
+            (row_shifts, shifts) = shifts.split_at_mut(n);
+            (row_contexts, contexts) = contexts.split_at_mut(n);
+            match self.columns {
+                None => {
+                    let t = u16::from(r).min(limit);
+                    row_shifts.fill(((t >> 3) << self.k) as u8);
+                    row_contexts.fill((t & 7) as u8);
+                }
+                Some(columns) => {
+                    let columns = &columns[column..column + n];
+                    let args = (r, columns, limit, self.k, row_shifts, row_contexts);
+                    level.run(add_scales, args);
+                }
             }
-            Some(columns) => {
-                level.run(add_scales, (r, columns, limit, k, shifts, contexts));
+            if shifts.is_empty() {
+                break;
             }
+            column = 0;
         }
     }
 }

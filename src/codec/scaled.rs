@@ -1,10 +1,14 @@
 //! Symbols relative to the scales of their row and column, with a table for every eighth of an
 //! octave that the scale is above a whole one.
 
+mod decode;
+
+pub use decode::Pieces;
+
 use super::{
     Method, choose,
-    float::{COLUMNS, Coded8, Float, ROWS},
-    plane::{self, Coded, Planes, Policy},
+    float::{COLUMNS, Float, ROWS},
+    plane::{self, Planes, Policy},
     scale::{self, HeadFields},
 };
 use crate::{
@@ -12,7 +16,8 @@ use crate::{
         frequency::{self, Table},
         histogram, rans,
     },
-    simd::Level,
+    hash::hash64,
+    simd::{self, Level},
     transform::split::{self, Split},
 };
 
@@ -67,6 +72,8 @@ pub fn plan(
     if varying.rows + varying.columns <= worthwhile {
         return None;
     }
+    // From here on all words are near.
+    planes.digest = Some(hash64(words));
     planes.heads.resize(n, 0);
     split::heads(level, float.bits, words, &mut planes.heads);
     let least = scale::rows(level, hf, &planes.heads, row, &mut planes.rows);
@@ -100,15 +107,9 @@ fn try_scales(
     let k = k_of(float, &fields);
     planes.shifts.resize(n, 0);
     planes.contexts.resize(n, 0);
-    scale::shifts_and_contexts(
-        level,
-        &planes.rows,
-        columns.then_some(&planes.columns[..]),
-        row,
-        k,
-        &mut planes.shifts,
-        &mut planes.contexts,
-    );
+    let columns_of = columns.then_some(&planes.columns[..]);
+    let scales = scale::Scales { rows: &planes.rows, columns: columns_of, row, k };
+    scales.shifts_and_contexts(level, 0, &mut planes.shifts, &mut planes.contexts);
     let base = base_for(&fields, k, &planes.heads, &planes.shifts, &mut planes.counts);
     let fields = Split { base, ..fields };
     let heads = std::mem::take(&mut planes.heads);
@@ -158,7 +159,7 @@ fn base_for(fields: &Split, k: u32, heads: &[u16], shifts: &[u8], counts: &mut V
     counts.clear();
     counts.resize((1 << fields.symbol_bits()) + 512, 0);
     // One group in a few tells as much.
-    let step = choose::step(heads.len(), 8);
+    let step = choose::step(heads.len(), 32);
     let groups = heads.chunks(choose::GROUP).zip(shifts.chunks(choose::GROUP)).step_by(step);
     for (heads, shifts) in groups {
         for (&head, &shift) in heads.iter().zip(shifts) {
@@ -184,8 +185,10 @@ fn vary(level: Level, hf: HeadFields, words: &[u8], row: usize, word: usize) -> 
     let width = row.min(COLUMNS);
     let mut heads = Vec::with_capacity(ROWS * width);
     let mut sampled = 0;
-    for r in (0..n_rows).step_by(n_rows.div_ceil(ROWS)) {
-        let start = (r * row + (row - width) / 2) * word;
+    let starts = (0..n_rows).step_by(n_rows.div_ceil(ROWS));
+    let starts = starts.map(|r| (r * row + (row - width) / 2) * word);
+    starts.clone().for_each(|start| simd::prefetch(words, start, width * word + 64));
+    for start in starts {
         heads.extend(words[start..start + width * word].chunks_exact(word).map(|w| match w {
             [b] => u16::from(b.rotate_left(1)),
             _ => u16::from_le_bytes([w[word - 2], w[word - 1]]).rotate_left(1),
@@ -222,7 +225,7 @@ impl Scaled {
         if escapes > 0 {
             let list = &mut planes.escapes[..escapes];
             let symbols = &planes.symbols[..n];
-            split::escapes_of_heads(level, &self.fields, &planes.heads, symbols, list);
+            split::escapes_of_heads(&self.fields, &planes.heads, symbols, list);
         }
         match (usize::from(float.bits / 8), &mut planes.tails[..self.fields.n_tails()]) {
             (4, [t0, t1]) => level.run(tails_32, (words, &mut t0[..n], &mut t1[..n])),
@@ -305,57 +308,4 @@ pub fn read_scales(
         plane::take(payload)?.decode(level, 8, &mut planes.coder, &mut planes.columns)?;
     }
     Some(())
-}
-
-/// Decodes symbols and joins the words of a chunk with scales.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
-pub fn decode(
-    level: Level,
-    float: &Float,
-    fields: &Split,
-    columns: bool,
-    symbols: Coded<'_>,
-    planes: &mut Planes,
-    low: &Coded8<'_>,
-    out: &mut [u8],
-) -> Option<()> {
-    let n = out.len() / fields.word_len();
-    let k = u32::from(fields.symbol_bits().checked_sub(float.exponent)?);
-    if symbols.coder != plane::CONTEXTS {
-        return None;
-    }
-    planes.shifts.resize(n, 0);
-    planes.contexts.resize(n, 0);
-    scale::shifts_and_contexts(
-        level,
-        &planes.rows,
-        columns.then_some(&planes.columns[..]),
-        float.row?,
-        k,
-        &mut planes.shifts,
-        &mut planes.contexts,
-    );
-    let (&lanes, mut data) = symbols.data.split_first()?;
-    let tables = plane::read_tables(CONTEXTS, &mut data)?;
-    let tables: Vec<_> = tables.iter().map(rans::DecodeTable::new).collect();
-    let mut decoder = rans::Decoder::new(rans::Lanes::from_log2(lanes)?, n, data)?;
-    planes.symbols.resize(planes.symbols.len().max(n), 0);
-    let plane = &mut planes.symbols[..n];
-    if !decoder.decode_contexts(level, &planes.contexts, &tables, plane) || !decoder.finish() {
-        return None;
-    }
-    let mut heads = std::mem::take(&mut planes.heads);
-    heads.resize(n, 0);
-    let joined = split::Planes {
-        symbols: &planes.symbols[..n],
-        escapes: &planes.escapes,
-        rest_lo: low.rest_lo(planes, n),
-        rest_hi: &planes.rest_hi[..n.min(planes.rest_hi.len())],
-        tails: &[],
-    };
-    let good = split::join_heads(level, fields, joined, Some(&planes.shifts), &mut heads);
-    let tails = low.tails(planes, fields, n);
-    split::words_of_heads(level, float.bits, &heads, &tails[..fields.n_tails()], out);
-    planes.heads = heads;
-    good.then_some(())
 }

@@ -6,12 +6,15 @@
 //! increments for 256 counters: one store a cycle is the limit, and slower than coding.
 //!
 //! So [`sample`] counts a quarter of the symbols, 16 of each 64 at a pseudo-random but fixed
-//! place, and merely looks whether the others occur at all. A table made of it codes 2¹⁸ symbols
-//! of an alphabet of 80 in some 20 bytes more than the exact one.
+//! place, and merely looks whether the others occur at all; of 2¹⁷ symbols or more, a
+//! sixteenth is enough. A table made of it codes 2¹⁸ symbols of an alphabet of 80 in some 100 bytes
+//! more than the exact one.
 //!
 //! ```text
-//! sampled   symbols 64·g + 16·q … 64·g + 16·q + 15 for every whole group g of 64,
-//!           where q = (g · 0x9e3779b1 mod 2^32) / 2^30, and all after the last whole group
+//! sampled    symbols 64·g + 16·q … 64·g + 16·q + 15 for every whole group g of 64,
+//!            where q = (g · 0x9e3779b1 mod 2^32) / 2^30, and all after the last whole group
+//! from 2^17  symbols 128·g + 8·q … 128·g + 8·q + 7 for every whole group g of 128,
+//!            where q = (g · 0x9e3779b1 mod 2^32) / 2^28, and all after the last whole group
 //! ```
 //!
 //! To look whether all symbols of a vector occur, their bits in a bit map of 256 are fetched by
@@ -24,6 +27,8 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
+/// Symbols of which a sixteenth is enough.
+const MANY: usize = 1 << 17;
 /// Symbols between two looks at whether a new one was among them.
 const STRIDE: usize = 1024;
 
@@ -45,14 +50,31 @@ pub fn count(_level: Level, symbols: &[u8], counts: &mut [u32; 256]) {
 /// Adds the number of sampled occurrences of each symbol to `counts`, wrapping at 2³², then sets
 /// the count of each symbol that occurs, but has none, to 1.
 pub fn sample(level: Level, symbols: &[u8], counts: &mut [u32; 256]) {
+    sample_part(level, symbols, symbols.len() < MANY, counts);
+}
+
+/// [`sample`] of a quarter, however many symbols there are.
+pub fn sample_quarter(level: Level, symbols: &[u8], counts: &mut [u32; 256]) {
+    sample_part(level, symbols, true, counts);
+}
+
+fn sample_part(level: Level, symbols: &[u8], quarter: bool, counts: &mut [u32; 256]) {
     let mut tables = [[0u32; 256]; 8];
-    let (groups, rest) = symbols.as_chunks::<64>();
-    for (g, group) in groups.iter().enumerate() {
-        let (low, high) = sampled(g, group).split_at(8);
-        for eight in [low, high].iter().filter_map(|half| half.first_chunk()) {
-            count_eight(eight, &mut tables);
+    let rest = if quarter {
+        let (groups, rest) = symbols.as_chunks();
+        for (g, group) in groups.iter().enumerate() {
+            let eights = sampled(g, group).as_chunks().0;
+            eights.iter().for_each(|eight| count_eight(eight, &mut tables));
         }
-    }
+        rest
+    } else {
+        let (groups, rest) = symbols.as_chunks::<128>();
+        for (g, group) in groups.iter().enumerate() {
+            let eights = group.as_chunks::<8>().0;
+            count_eight(&eights[(place(g) >> 28) as usize], &mut tables);
+        }
+        rest
+    };
     for &symbol in rest {
         increment(&mut counts[usize::from(symbol)]);
     }
@@ -72,16 +94,38 @@ pub fn sample(level: Level, symbols: &[u8], counts: &mut [u32; 256]) {
 
 /// Adds the number of occurrences of each symbol in each context to `counts[context]`, wrapping at
 /// 2³². Contexts are as many as symbols, all below the length of `counts`, which is at most 16.
-pub fn count_contexts(_level: Level, symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
+pub fn count_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
     check(symbols, contexts, counts);
-    let mut odd = [[0; 256]; 16];
-    count_pairs(symbols, contexts, counts, &mut odd);
-    for (counts, odd) in counts.iter_mut().zip(&odd) {
-        add(counts, odd);
+    // Context and symbol are one number, and neighbours count in four tables.
+    let mut tables = Box::new([[0; 16 << 8]; 4]);
+    let mut places = [0; 512];
+    for (symbols, contexts) in symbols.chunks(places.len()).zip(contexts.chunks(places.len())) {
+        let places = &mut places[..symbols.len()];
+        level.run(join, (symbols, contexts, &mut *places));
+        let (fours, rest) = places.as_chunks::<4>();
+        for four in fours {
+            for (place, table) in four.iter().zip(&mut *tables) {
+                increment(&mut table[usize::from(place & 0xfff)]);
+            }
+        }
+        for place in rest {
+            increment(&mut tables[0][usize::from(place & 0xfff)]);
+        }
+    }
+    for table in &*tables {
+        let of_contexts = table.as_chunks().0;
+        counts.iter_mut().zip(of_contexts).for_each(|(counts, more)| add(counts, more));
     }
 }
 
-/// Like [`count_contexts`] of the symbols that [`sample`] samples, then sets the count of each
+#[inline(always)]
+fn join((symbols, contexts, places): (&[u8], &[u8], &mut [u16])) {
+    for ((place, s), c) in places.iter_mut().zip(symbols).zip(contexts) {
+        *place = u16::from_be_bytes([*c, *s]);
+    }
+}
+
+/// Like [`count_contexts`] of a quarter of the symbols, sampled as in [`sample`], then sets the count of each
 /// symbol that occurs in a context, but has none there, to 1.
 pub fn sample_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
     check(symbols, contexts, counts);
@@ -89,7 +133,8 @@ pub fn sample_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &m
     let (groups, rest) = symbols.as_chunks::<64>();
     let (context_groups, context_rest) = contexts.as_chunks::<64>();
     for (g, (symbols, contexts)) in groups.iter().zip(context_groups).enumerate() {
-        count_pairs(sampled(g, symbols), sampled(g, contexts), counts, &mut odd);
+        let [symbols, contexts] = [symbols, contexts].map(|group| sampled(g, group));
+        count_pairs(symbols, contexts, counts, &mut odd);
     }
     count_pairs(rest, context_rest, counts, &mut odd);
     for (counts, odd) in counts.iter_mut().zip(&odd) {
@@ -120,8 +165,12 @@ fn check(symbols: &[u8], contexts: &[u8], counts: &[[u32; 256]]) {
 
 /// The sampled quarter of group `g`.
 fn sampled(g: usize, group: &[u8; 64]) -> &[u8; 16] {
-    let quarter = (g as u32).wrapping_mul(0x9e37_79b1) >> 30;
-    &group.as_chunks::<16>().0[quarter as usize]
+    &group.as_chunks::<16>().0[(place(g) >> 30) as usize]
+}
+
+/// Whose top bits say which part of group `g` is sampled.
+fn place(g: usize) -> u32 {
+    (g as u32).wrapping_mul(0x9e37_79b1)
 }
 
 fn count_eight(eight: &[u8; 8], tables: &mut [[u32; 256]; 8]) {
@@ -242,16 +291,17 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_counts_a_quarter_and_misses_no_symbol() {
+    fn a_sample_counts_a_part_and_misses_no_symbol() {
         for level in Level::available() {
-            for n in (0..200).chain([1023, 1024, 1025, 4095, 70_000]) {
+            for n in (0..200).chain([1023, 1024, 1025, 4095, 70_000, MANY - 1, MANY, MANY + 129]) {
                 let symbols = with_rare_symbols(n);
                 let (mut counts, mut want) = ([0; 256], [0; 256]);
                 sample(level, &symbols, &mut counts);
                 for (i, &s) in symbols.iter().enumerate() {
-                    let quarter = (i as u32 / 64).wrapping_mul(0x9e37_79b1) >> 30;
-                    let whole = i / 64 < n / 64;
-                    want[s as usize] += u32::from(!whole || i as u32 % 64 / 16 == quarter);
+                    let (group, part, bits) = if n < MANY { (64, 16, 2) } else { (128, 8, 4) };
+                    let sampled = (i as u32 / group).wrapping_mul(0x9e37_79b1) >> (32 - bits);
+                    let whole = i as u32 / group < n as u32 / group;
+                    want[s as usize] += u32::from(!whole || i as u32 % group / part == sampled);
                 }
                 for &s in &symbols {
                     want[s as usize] = want[s as usize].max(1);

@@ -1,4 +1,4 @@
-//! Blocks with a stripe a register; the keys stay in registers.
+//! Blocks with a stripe a register.
 
 use std::arch::x86_64::*;
 
@@ -65,14 +65,13 @@ impl Lanes {
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
 pub(super) fn add_blocks(lanes: &mut [u64; 8], bytes: &[u8], ahead: usize) {
-    let keys = KEYS.map(|key| load(&key));
     let mut sum = Lanes::new(lanes);
     for (i, block) in bytes.as_chunks::<BLOCK>().0.iter().enumerate() {
         if ahead > 0 {
             simd::prefetch(bytes, i * BLOCK + ahead, BLOCK);
         }
-        for (stripe, key) in block.as_chunks::<STRIPE>().0.iter().zip(&keys) {
-            sum.add_stripe(simd::avx512::load(stripe), *key);
+        for (stripe, key) in block.as_chunks::<STRIPE>().0.iter().zip(&KEYS) {
+            sum.add_stripe(simd::avx512::load(stripe), load(key));
         }
         sum.scramble();
     }

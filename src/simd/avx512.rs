@@ -10,6 +10,27 @@ pub(crate) fn load(bytes: &[u8]) -> __m512i {
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
+/// At most 64 bytes, then zeros.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,bmi2")]
+pub(crate) fn load_part(bytes: &[u8]) -> __m512i {
+    let bytes = &bytes[..bytes.len().min(64)];
+    let mask = !(u64::MAX.checked_shl(bytes.len() as u32).unwrap_or(0));
+    // SAFETY: the mask leaves out what is not in `bytes`.
+    unsafe { _mm512_maskz_loadu_epi8(mask, bytes.as_ptr().cast()) }
+}
+
+/// Fills at most 64 bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,bmi2")]
+pub(crate) fn store_part(bytes: &mut [u8], v: __m512i) {
+    let n = bytes.len().min(64);
+    let bytes = &mut bytes[..n];
+    let mask = !(u64::MAX.checked_shl(n as u32).unwrap_or(0));
+    // SAFETY: the mask leaves out what is not in `bytes`.
+    unsafe { _mm512_mask_storeu_epi8(bytes.as_mut_ptr().cast(), mask, v) }
+}
+
 /// The first 32 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]

@@ -1,6 +1,9 @@
 //! Copies past the caches, for large output that is not read soon: a line that is written whole
 //! need not be fetched first, and nothing that is in use is driven out.
 
+#[cfg(target_arch = "x86_64")]
+use std::mem::MaybeUninit;
+
 /// Bytes of output in memory from which on it is written past the caches.
 pub(crate) const FROM: usize = 8 << 20;
 
@@ -14,13 +17,33 @@ pub(crate) fn append(to: &mut Vec<u8>, bytes: &[u8]) {
         let (lines, last) = rest.as_chunks();
         to.extend_from_slice(first);
         let len = to.len() + 64 * lines.len();
-        x86::copy(lines, to.spare_capacity_mut());
+        x86::stream(lines, to.spare_capacity_mut().as_chunks_mut().0);
+        x86::fence();
         // SAFETY: as many bytes behind the old end were just written.
         unsafe { to.set_len(len) };
         to.extend_from_slice(last);
         return;
     }
     to.extend_from_slice(bytes);
+}
+
+/// Copies lines to where they start at multiples of 64, as many as `to` has. [`fence`] follows
+/// before others read them.
+pub(crate) fn stream(from: &[[u8; 64]], to: &mut [[u8; 64]]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: bytes are as good as bytes that may be uninitialised, and stay initialised.
+        let to = unsafe { &mut *(std::ptr::from_mut(to) as *mut [[MaybeUninit<u8>; 64]]) };
+        x86::stream(&from[..to.len()], to);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    to.copy_from_slice(&from[..to.len()]);
+}
+
+/// What [`stream`] wrote is seen before what is written from here on.
+pub(crate) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    x86::fence();
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -31,10 +54,9 @@ mod x86 {
     ///
     /// # Panics
     /// If it does not, or is too short.
-    pub(super) fn copy(from: &[[u8; 64]], to: &mut [MaybeUninit<u8>]) {
-        assert!(to.as_ptr().addr().is_multiple_of(64), "aligned");
-        let (to, _) = to.split_at_mut(64 * from.len());
-        for (line, place) in from.iter().zip(to.as_chunks_mut::<64>().0) {
+    pub(super) fn stream(from: &[[u8; 64]], to: &mut [[MaybeUninit<u8>; 64]]) {
+        assert!(to.is_empty() || to.as_ptr().addr().is_multiple_of(64), "aligned");
+        for (line, place) in from.iter().zip(&mut to[..from.len()]) {
             let line = line.as_ptr().cast::<__m128i>();
             let place = place.as_mut_ptr().cast::<__m128i>();
             // SAFETY: both are 64 bytes, the second ones aligned to 64; SSE2 is part of x86-64.
@@ -45,7 +67,10 @@ mod x86 {
                 }
             }
         }
-        // SAFETY: SSE is part of x86-64. The stores above are seen before what follows.
+    }
+
+    pub(super) fn fence() {
+        // SAFETY: SSE is part of x86-64.
         unsafe { _mm_sfence() };
     }
 }

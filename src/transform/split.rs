@@ -43,7 +43,7 @@ mod stats;
 mod tests;
 mod wide;
 
-pub use escape::{count_escapes, escapes, escapes_of_heads};
+pub use escape::{escapes, escapes_of_heads};
 pub use head::{heads, words_of_heads};
 pub use stats::{Stats, stats};
 
@@ -80,8 +80,6 @@ pub struct PlanesMut<'a> {
 pub struct Planes<'a> {
     /// One symbol a word.
     pub symbols: &'a [u8],
-    /// The values of `s` behind the symbols 255 of a window, in order; else empty.
-    pub escapes: &'a [u16],
     /// Low 8 bits of the rest.
     pub rest_lo: &'a [u8],
     /// What is above.
@@ -172,18 +170,25 @@ pub fn split(level: Level, fields: &Split, bytes: &[u8], planes: PlanesMut<'_>) 
     }
 }
 
-/// Inverse of [`split`]; false if the list of escapes is too short or too long, or holds a value
-/// that [`split`] would not have escaped. `bytes` is then of no use.
+/// Inverse of [`split`]. `escapes` are the values of `s` behind the symbols 255 of a window, in
+/// order; those that were used are taken off its front. False if there were too few, or one is a
+/// value that [`split`] would not have escaped: `bytes` is then of no use.
 ///
 /// # Panics
 /// As [`split`].
 #[must_use]
-pub fn join(level: Level, fields: &Split, planes: Planes<'_>, bytes: &mut [u8]) -> bool {
+pub fn join(
+    level: Level,
+    fields: &Split,
+    planes: Planes<'_>,
+    escapes: &mut &[u16],
+    bytes: &mut [u8],
+) -> bool {
     let n = bytes.len() / fields.word_len();
     assert!(fields.is_valid() && bytes.len() == n * fields.word_len());
     fields.check(n, planes.symbols.len(), planes.rest_lo.len(), planes.rest_hi.len());
     assert!(planes.tails.len() == fields.n_tails() && planes.tails.iter().all(|t| t.len() == n));
-    match (fields.word_bits, level.isa()) {
+    let escaped = match (fields.word_bits, level.isa()) {
         (64, isa) if isa != Isa::Scalar => wide::join(level, fields, planes, bytes),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
@@ -192,8 +197,8 @@ pub fn join(level: Level, fields: &Split, planes: Planes<'_>, bytes: &mut [u8]) 
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         (_, Isa::Avx2) => unsafe { avx2::join(fields, planes, bytes) },
         _ => scalar::join(fields, 0, planes, bytes),
-    }
-    !fields.is_windowed() || escape::patch_words(level, fields, planes, bytes)
+    };
+    !escaped || escape::patch_words(fields, planes.symbols, escapes, bytes)
 }
 
 /// [`split`] for heads from [`heads`], with a shift per word if there are `shifts`; there are no
@@ -214,7 +219,7 @@ pub fn split_heads(
     split_head_planes(level, fields, heads, shifts, planes)
 }
 
-/// Inverse of [`split_heads`]; false as [`join`].
+/// Inverse of [`split_heads`]; escapes and result as those of [`join`].
 ///
 /// # Panics
 /// As [`split_heads`].
@@ -223,15 +228,15 @@ pub fn join_heads(
     level: Level,
     fields: &Split,
     planes: Planes<'_>,
+    escapes: &mut &[u16],
     shifts: Option<&[u8]>,
     heads: &mut [u16],
 ) -> bool {
     let n = heads.len();
     check_heads(fields, n, shifts);
     fields.check(n, planes.symbols.len(), planes.rest_lo.len(), planes.rest_hi.len());
-    join_head_planes(level, fields, planes, shifts, heads);
-    let windowed = shifts.is_some() || fields.is_windowed();
-    !windowed || escape::patch_heads(level, fields, planes, shifts, heads)
+    let escaped = join_head_planes(level, fields, planes, shifts, heads);
+    !escaped || escape::patch_heads(fields, planes.symbols, escapes, shifts, heads)
 }
 
 fn check_heads(fields: &Split, n: usize, shifts: Option<&[u8]>) {
@@ -260,14 +265,14 @@ fn split_head_planes(
     }
 }
 
-/// [`join_heads`] without its checks, and with wrong words where escapes are.
+/// [`join_heads`] without its checks, and with wrong words where escapes are; whether there are.
 fn join_head_planes(
     level: Level,
     fields: &Split,
     planes: Planes<'_>,
     shifts: Option<&[u8]>,
     heads: &mut [u16],
-) {
+) -> bool {
     match level.isa() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.

@@ -16,7 +16,8 @@ use crate::{
     codec::{
         ChunkSpec,
         choose::{choose_split, sample_heads},
-        float::{self, Coded8, Float, SIGN, SIGN_CONSTANT},
+        float::{self, CodedLow, Float, SIGN, SIGN_CONSTANT, Symbols},
+        pieces::{Delivery, Pieces},
         plane::{self, Planes, Policy},
     },
     simd::Level,
@@ -111,32 +112,13 @@ pub fn decode(
     }
     let n = out.len() / 4;
     let payload = &mut payload;
-    let rest_bits = fields.stored_rest_bits();
-    let mut low = Coded8 { rest_bits, ..Coded8::default() };
-    for i in (0..fields.n_tails()).rev() {
-        low.tails[i] = Some(plane::take(payload)?);
-    }
-    if rest_bits > 8 {
-        low.rest_hi = Some(plane::take(payload)?);
-    }
-    if rest_bits > 0 {
-        low.rest_lo = Some(plane::take(payload)?);
-    }
-    float::decode_low(level, &fields, &low, n, planes)?;
+    let low = CodedLow::take(&fields, payload)?;
     let Buffers { contexts, classes, .. } = buffers;
     contexts_of(v, contexts);
     residual::decode_symbols(level, payload, contexts, classes, &mut planes.symbols)?;
     float::read_escapes(payload, n, &mut planes.escapes)?;
-    if !fields.is_windowed() && !planes.escapes.is_empty() {
-        return None;
-    }
-    let tails = low.tails(planes, &fields, n);
-    let joined = split::Planes {
-        symbols: &planes.symbols[..n],
-        escapes: &planes.escapes,
-        rest_lo: low.rest_lo(planes, n),
-        rest_hi: if rest_bits > 8 { &planes.rest_hi[..n] } else { &[] },
-        tails: &tails[..fields.n_tails()],
-    };
-    split::join(level, &fields, joined, out).then_some(())
+    let Planes { tails, rest_hi, rest_lo, coder, symbols, escapes, far, .. } = planes;
+    let low = low.pieces(level, n, coder, tails.iter_mut().chain([rest_hi, rest_lo]))?;
+    let symbols = Symbols::Plain(Pieces::Whole(symbols));
+    float::join(level, &fields, symbols, low, escapes, Delivery::new(level, *far), out).map(|_| ())
 }

@@ -153,7 +153,7 @@ fn split_words<const WORD: usize, const WINDOW: bool>(
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) fn join(f: &Split, planes: Planes<'_>, bytes: &mut [u8]) {
+pub(super) fn join(f: &Split, planes: Planes<'_>, bytes: &mut [u8]) -> bool {
     match (f.word_bits, f.is_windowed()) {
         (8, _) => join_words::<8, false>(f, planes, None, bytes),
         (16, false) => join_words::<16, false>(f, planes, None, bytes),
@@ -165,12 +165,17 @@ pub(super) fn join(f: &Split, planes: Planes<'_>, bytes: &mut [u8]) {
 }
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub(super) fn join_heads(f: &Split, planes: Planes<'_>, shifts: Option<&[u8]>, heads: &mut [u16]) {
+pub(super) fn join_heads(
+    f: &Split,
+    planes: Planes<'_>,
+    shifts: Option<&[u8]>,
+    heads: &mut [u16],
+) -> bool {
     let bytes = bytemuck::cast_slice_mut(heads);
     if shifts.is_some() || f.is_windowed() {
-        join_words::<HEADS, true>(f, planes, shifts, bytes);
+        join_words::<HEADS, true>(f, planes, shifts, bytes)
     } else {
-        join_words::<HEADS, false>(f, planes, None, bytes);
+        join_words::<HEADS, false>(f, planes, None, bytes)
     }
 }
 
@@ -181,7 +186,7 @@ fn join_words<const WORD: usize, const WINDOW: bool>(
     planes: Planes<'_>,
     shifts: Option<&[u8]>,
     bytes: &mut [u8],
-) {
+) -> bool {
     let len = len_of(WORD);
     let steps = bytes.len() / len / 16;
     let r = registers(f);
@@ -189,10 +194,12 @@ fn join_words<const WORD: usize, const WINDOW: bool>(
     let one_less = _mm256_sub_epi16(r.base, _mm256_set1_epi16(1));
     let byte = _mm256_set1_epi16(0xFF);
     let widen = |plane: &[u8]| _mm256_cvtepu8_epi16(load_half(plane));
+    let mut escaped = _mm256_setzero_si256();
     for step in 0..steps {
         let at = step * 16;
         let mut s = widen(&planes.symbols[at..]);
         if WINDOW {
+            escaped = _mm256_or_si256(escaped, _mm256_cmpeq_epi16(s, byte));
             let mut up = one_less;
             if let Some(shifts) = shifts {
                 up = _mm256_sub_epi16(up, _mm256_sub_epi16(byte, widen(&shifts[at..])));
@@ -232,10 +239,11 @@ fn join_words<const WORD: usize, const WINDOW: bool>(
             _ => store(words, head),
         }
     }
-    match WORD {
+    let rest_escaped = match WORD {
         HEADS => scalar::join_heads(f, steps * 16, planes, shifts, bytemuck::cast_slice_mut(bytes)),
         _ => scalar::join(f, steps * 16, planes, bytes),
-    }
+    };
+    _mm256_testz_si256(escaped, escaped) == 0 || rest_escaped
 }
 
 /// `value` where `s` is not 0, else 0.

@@ -161,7 +161,7 @@ fn split_words<const WORD: usize, const WINDOW: bool>(
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
-pub(super) fn join(f: &Split, planes: Planes<'_>, bytes: &mut [u8]) {
+pub(super) fn join(f: &Split, planes: Planes<'_>, bytes: &mut [u8]) -> bool {
     match (f.word_bits, f.is_windowed()) {
         (8, _) => join_words::<8, false>(f, planes, None, bytes),
         (16, false) => join_words::<16, false>(f, planes, None, bytes),
@@ -175,12 +175,17 @@ pub(super) fn join(f: &Split, planes: Planes<'_>, bytes: &mut [u8]) {
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
-pub(super) fn join_heads(f: &Split, planes: Planes<'_>, shifts: Option<&[u8]>, heads: &mut [u16]) {
+pub(super) fn join_heads(
+    f: &Split,
+    planes: Planes<'_>,
+    shifts: Option<&[u8]>,
+    heads: &mut [u16],
+) -> bool {
     let bytes = bytemuck::cast_slice_mut(heads);
     if shifts.is_some() || f.is_windowed() {
-        join_words::<HEADS, true>(f, planes, shifts, bytes);
+        join_words::<HEADS, true>(f, planes, shifts, bytes)
     } else {
-        join_words::<HEADS, false>(f, planes, None, bytes);
+        join_words::<HEADS, false>(f, planes, None, bytes)
     }
 }
 
@@ -193,20 +198,23 @@ fn join_words<const WORD: usize, const WINDOW: bool>(
     planes: Planes<'_>,
     shifts: Option<&[u8]>,
     bytes: &mut [u8],
-) {
+) -> bool {
     let len = len_of(WORD);
     let steps = bytes.len() / len / 32;
     let r = registers(f);
     let stored = f.stored_rest_bits();
     let one_less = _mm512_sub_epi16(r.base, _mm512_set1_epi16(1));
     let widen = |plane: &[u8]| _mm512_cvtepu8_epi16(load_half(plane));
+    let byte = _mm512_set1_epi16(0xFF);
+    let mut escaped = 0;
     for step in 0..steps {
         let at = step * 32;
         let mut s = widen(&planes.symbols[at..]);
         if WINDOW {
+            escaped |= _mm512_cmpeq_epi16_mask(s, byte);
             let mut up = one_less;
             if let Some(shifts) = shifts {
-                let down = _mm512_sub_epi16(_mm512_set1_epi16(255), widen(&shifts[at..]));
+                let down = _mm512_sub_epi16(byte, widen(&shifts[at..]));
                 up = _mm512_sub_epi16(up, down);
             }
             s = _mm512_maskz_add_epi16(_mm512_test_epi16_mask(s, s), s, up);
@@ -245,10 +253,11 @@ fn join_words<const WORD: usize, const WINDOW: bool>(
             _ => store(words, head),
         }
     }
-    match WORD {
+    let rest_escaped = match WORD {
         HEADS => scalar::join_heads(f, steps * 32, planes, shifts, bytemuck::cast_slice_mut(bytes)),
         _ => scalar::join(f, steps * 32, planes, bytes),
-    }
+    };
+    escaped != 0 || rest_escaped
 }
 
 #[inline]

@@ -3,98 +3,71 @@
 //! Escapes are rare where a window pays, so both go through the symbols once more and look only
 //! where a 255 is.
 use super::{
-    Planes, Split,
+    Split,
     head::{head_at, set_head},
 };
-use crate::simd::Level;
-
-/// Number of symbols that are 255.
-pub fn count_escapes(level: Level, symbols: &[u8]) -> usize {
-    level.run(count, symbols)
-}
-
-#[inline(always)]
-fn count(symbols: &[u8]) -> usize {
-    let mut n = 0;
-    for group in symbols.chunks(128) {
-        let mut sum = 0u8;
-        for s in group {
-            sum += u8::from(*s == 255);
-        }
-        n += usize::from(sum);
-    }
-    n
-}
 
 /// Writes the `s` behind each escape among the `symbols` that [`super::split`] made of `bytes`.
 ///
 /// # Panics
 /// If lengths differ, `out` by the number of escapes.
-pub fn escapes(level: Level, fields: &Split, bytes: &[u8], symbols: &[u8], out: &mut [u16]) {
+pub fn escapes(fields: &Split, bytes: &[u8], symbols: &[u8], out: &mut [u16]) {
     let len = fields.word_len();
     assert!(bytes.len() == symbols.len() * len);
-    collect(level, fields, symbols, out, |i| head_at(&bytes[i * len..][..len]));
+    collect(fields, symbols, out, |i| head_at(&bytes[i * len..][..len]));
 }
 
 /// [`escapes`] of `symbols` that [`super::split_heads`] made, with or without shifts.
 ///
 /// # Panics
 /// As [`escapes`].
-pub fn escapes_of_heads(
-    level: Level,
-    fields: &Split,
-    heads: &[u16],
-    symbols: &[u8],
-    out: &mut [u16],
-) {
+pub fn escapes_of_heads(fields: &Split, heads: &[u16], symbols: &[u8], out: &mut [u16]) {
     assert!(heads.len() == symbols.len());
-    collect(level, fields, symbols, out, |i| heads[i]);
+    collect(fields, symbols, out, |i| heads[i]);
 }
 
-fn collect(
-    level: Level,
-    fields: &Split,
-    symbols: &[u8],
-    out: &mut [u16],
-    head: impl Fn(usize) -> u16,
-) {
+fn collect(fields: &Split, symbols: &[u8], out: &mut [u16], head: impl Fn(usize) -> u16) {
     let mut out = out.iter_mut();
-    each_escape(level, symbols, |i| {
+    each_escape(symbols, |i| {
         *out.next().expect("one place for each escape") = head(i) >> fields.rest_bits;
         true
     });
     assert!(out.next().is_none(), "one escape for each place");
 }
 
-/// Puts the escapes into joined words; false if they are not the ones that splitting listed.
-pub(super) fn patch_words(level: Level, f: &Split, planes: Planes<'_>, bytes: &mut [u8]) -> bool {
+/// Puts escapes into joined words and takes them off the front of their list; false if there are
+/// too few or they are not ones that splitting listed.
+pub(super) fn patch_words(
+    f: &Split,
+    symbols: &[u8],
+    escapes: &mut &[u16],
+    bytes: &mut [u8],
+) -> bool {
     let len = f.word_len();
-    let mut escapes = planes.escapes.iter();
-    let all = each_escape(level, planes.symbols, |i| {
+    each_escape(symbols, |i| {
         let word = &mut bytes[i * len..][..len];
-        let Some(head) = patched(f, escapes.next(), head_at(word), None) else { return false };
+        let s = escapes.split_off_first();
+        let Some(head) = patched(f, s, head_at(word), None) else { return false };
         set_head(word, head);
         true
-    });
-    all && escapes.next().is_none()
+    })
 }
 
 /// [`patch_words`] for heads.
 pub(super) fn patch_heads(
-    level: Level,
     f: &Split,
-    planes: Planes<'_>,
+    symbols: &[u8],
+    escapes: &mut &[u16],
     shifts: Option<&[u8]>,
     heads: &mut [u16],
 ) -> bool {
-    let mut escapes = planes.escapes.iter();
-    let all = each_escape(level, planes.symbols, |i| {
+    each_escape(symbols, |i| {
         let shift = shifts.map(|shifts| shifts[i]);
-        let Some(head) = patched(f, escapes.next(), heads[i], shift) else { return false };
+        let s = escapes.split_off_first();
+        let Some(head) = patched(f, s, heads[i], shift) else { return false };
         heads[i] = head;
         true
-    });
-    all && escapes.next().is_none()
+    })
 }
 
 /// The head with the rest of `head` and the escaped `s`, if such an `s` is escaped at all.
@@ -107,16 +80,6 @@ fn patched(f: &Split, s: Option<&u16>, head: u16, shift: Option<u8>) -> Option<u
 }
 
 /// Calls `visit` with the place of each 255 until it says false; whether it never did.
-fn each_escape(level: Level, symbols: &[u8], mut visit: impl FnMut(usize) -> bool) -> bool {
-    for (g, group) in symbols.chunks(1024).enumerate() {
-        if count_escapes(level, group) == 0 {
-            continue;
-        }
-        for (i, _) in group.iter().enumerate().filter(|(_, s)| **s == 255) {
-            if !visit(g * 1024 + i) {
-                return false;
-            }
-        }
-    }
-    true
+fn each_escape(symbols: &[u8], visit: impl FnMut(usize) -> bool) -> bool {
+    memchr::memchr_iter(255, symbols).all(visit)
 }

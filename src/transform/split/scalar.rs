@@ -1,5 +1,5 @@
 //! The reference: every other variant equals these functions. They begin at word `start`, so
-//! that they also end what the others leave over.
+//! that they also end what the others leave over. Those that join say whether an escape was seen.
 use super::{Planes, PlanesMut, Split, head::head_at};
 
 impl Split {
@@ -73,10 +73,11 @@ pub(super) fn split(f: &Split, start: usize, bytes: &[u8], mut planes: PlanesMut
     n_escapes
 }
 
-pub(super) fn join(f: &Split, start: usize, planes: Planes<'_>, bytes: &mut [u8]) {
-    let (len, windowed) = (f.word_len(), f.is_windowed());
+pub(super) fn join(f: &Split, start: usize, planes: Planes<'_>, bytes: &mut [u8]) -> bool {
+    let (len, windowed, mut escaped) = (f.word_len(), f.is_windowed(), false);
     for (i, word) in bytes.chunks_exact_mut(len).enumerate().skip(start) {
         let symbol = planes.symbols[i];
+        escaped |= windowed && symbol == 255;
         let s = if windowed { f.unwindow(symbol) } else { symbol.into() };
         let head = s << f.rest_bits | f.rest_of(&planes, i);
         super::head::set_head(word, head);
@@ -84,6 +85,7 @@ pub(super) fn join(f: &Split, start: usize, planes: Planes<'_>, bytes: &mut [u8]
             *byte = tail[i];
         }
     }
+    escaped
 }
 
 pub(super) fn split_heads(
@@ -110,10 +112,11 @@ pub(super) fn join_heads(
     planes: Planes<'_>,
     shifts: Option<&[u8]>,
     heads: &mut [u16],
-) {
-    let windowed = shifts.is_some() || f.is_windowed();
+) -> bool {
+    let (windowed, mut escaped) = (shifts.is_some() || f.is_windowed(), false);
     for (i, head) in heads.iter_mut().enumerate().skip(start) {
         let symbol = planes.symbols[i];
+        escaped |= windowed && symbol == 255;
         let mut s = if windowed { f.unwindow(symbol) } else { symbol.into() };
         if let Some(shifts) = shifts
             && symbol != 0
@@ -122,4 +125,5 @@ pub(super) fn join_heads(
         }
         *head = s << f.rest_bits | f.rest_of(&planes, i);
     }
+    escaped
 }

@@ -70,7 +70,7 @@ impl Buffers {
         let k = split(level, f, bytes, planes);
         b.escapes = vec![0; k];
         if f.is_windowed() {
-            escapes(level, f, bytes, &b.symbols, &mut b.escapes);
+            escapes(f, bytes, &b.symbols, &mut b.escapes);
         }
         b
     }
@@ -86,7 +86,7 @@ impl Buffers {
         let k = split_heads(level, f, heads, shifts, planes);
         b.escapes = vec![0; k];
         if shifts.is_some() || f.is_windowed() {
-            escapes_of_heads(level, f, heads, &b.symbols, &mut b.escapes);
+            escapes_of_heads(f, heads, &b.symbols, &mut b.escapes);
         }
         b
     }
@@ -104,24 +104,20 @@ impl Buffers {
     fn join(&self, level: Level, f: &Split) -> (bool, Vec<u8>) {
         let tails: Vec<&[u8]> = self.tails.iter().map(|t| &t[..]).collect();
         let mut bytes = vec![0xAA; self.symbols.len() * f.word_len()];
-        let ok = join(level, f, self.planes(&tails), &mut bytes);
-        (ok, bytes)
+        let mut escapes = &self.escapes[..];
+        let ok = join(level, f, self.planes(&tails), &mut escapes, &mut bytes);
+        (ok && escapes.is_empty(), bytes)
     }
 
     fn join_heads(&self, level: Level, f: &Split, shifts: Option<&[u8]>) -> (bool, Vec<u16>) {
         let mut heads = vec![0xAAAA; self.symbols.len()];
-        let ok = join_heads(level, f, self.planes(&[]), shifts, &mut heads);
-        (ok, heads)
+        let mut escapes = &self.escapes[..];
+        let ok = join_heads(level, f, self.planes(&[]), &mut escapes, shifts, &mut heads);
+        (ok && escapes.is_empty(), heads)
     }
 
     fn planes<'a>(&'a self, tails: &'a [&'a [u8]]) -> Planes<'a> {
-        Planes {
-            symbols: &self.symbols,
-            escapes: &self.escapes,
-            rest_lo: &self.lo,
-            rest_hi: &self.hi,
-            tails,
-        }
+        Planes { symbols: &self.symbols, rest_lo: &self.lo, rest_hi: &self.hi, tails }
     }
 }
 

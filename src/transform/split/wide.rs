@@ -49,23 +49,24 @@ pub(super) fn split(level: Level, f: &Split, bytes: &[u8], planes: PlanesMut<'_>
     n_escapes
 }
 
-pub(super) fn join(level: Level, f: &Split, planes: Planes<'_>, bytes: &mut [u8]) {
+pub(super) fn join(level: Level, f: &Split, planes: Planes<'_>, bytes: &mut [u8]) -> bool {
     let [t0, t1, t2, t3, t4, t5] = planes.tails else { panic!("six tails") };
     let Buffers { top: [mut t6, mut t7], mut heads } = Buffers::new();
+    let mut escaped = false;
     for (piece, bytes) in bytes.chunks_mut(8 * PIECE).enumerate() {
         let (start, n) = (piece * PIECE, bytes.len() / 8);
         let planes = Planes {
             symbols: part(planes.symbols, start, n),
-            escapes: &[],
             rest_lo: part(planes.rest_lo, start, n),
             rest_hi: part(planes.rest_hi, start, n),
             tails: &[],
         };
-        join_head_planes(level, f, planes, None, &mut heads[..n]);
+        escaped |= join_head_planes(level, f, planes, None, &mut heads[..n]);
         level.run(tops_of, (&heads[..n], &mut t6[..n], &mut t7[..n]));
         let [t0, t1, t2, t3, t4, t5] = [t0, t1, t2, t3, t4, t5].map(|t| part(t, start, n));
         group::join(level, &[t0, t1, t2, t3, t4, t5, &t6[..n], &t7[..n]], bytes);
     }
+    escaped
 }
 
 #[inline(always)]
