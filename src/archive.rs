@@ -26,6 +26,7 @@ mod relate;
 mod restore;
 mod same;
 mod siblings;
+mod spare;
 mod spool;
 mod stream;
 mod target;

@@ -7,6 +7,7 @@ use super::{
     options::Options,
     output::AtomicFile,
     plan::{ChunkPlan, plan},
+    spare::{Lent, Worker},
     writer::Writer,
 };
 use crate::{
@@ -157,27 +158,30 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
     let mut digests = Digests::default();
     let (coding, mut writing) = (AtomicU64::new(0), Duration::ZERO);
     let chunks = &plan.chunks;
+    let largest = chunks.iter().map(ChunkPlan::len).max().unwrap_or(0);
     pipeline::run_ordered(
         options.coders(plan.groups.len()),
         &options.cancel,
-        || (ChunkCoder::new(options), Vec::new(), 0),
-        pipeline::numbered(plan.groups.len(), |(_, _, job): &mut (_, _, _), i| *job = i),
-        |(coder, done, job): &mut (ChunkCoder, Vec<Coded>, usize)| {
-            let group = &chunks[plan.groups[*job].clone()];
-            done.resize_with(group.len().max(done.len()), Coded::default);
-            let begun = Instant::now();
-            coder.prepare(group, options);
-            for (chunk, done) in group.iter().zip(done) {
-                coder.code(input, chunk, &ends, options)?;
-                std::mem::swap(&mut coder.coded, done);
-            }
-            coding.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
-            Ok(())
+        || Lent::new(options, largest),
+        pipeline::numbered(plan.groups.len(), |worker: &mut Lent, i| worker.job = i),
+        |worker: &mut Lent| {
+            worker.work(|Worker { coder, done, job }| {
+                let group = &chunks[plan.groups[*job].clone()];
+                done.resize_with(group.len().max(done.len()), Coded::default);
+                let begun = Instant::now();
+                coder.prepare(group, options);
+                for (chunk, done) in group.iter().zip(done) {
+                    coder.code(input, chunk, &ends, options)?;
+                    std::mem::swap(&mut coder.coded, done);
+                }
+                coding.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                Ok(())
+            })
         },
-        |(_, done, job)| {
-            let group = &chunks[plan.groups[*job].clone()];
+        |worker| {
+            let group = &chunks[plan.groups[worker.job].clone()];
             let begun = Instant::now();
-            for (chunk, coded) in group.iter().zip(done) {
+            for (chunk, coded) in group.iter().zip(&mut worker.done) {
                 writer.record(coded.kind, &coded.meta, &coded.payload)?;
                 digests.add(std::mem::take(&mut coded.leaves));
                 if let Some(progress) = &options.progress {
@@ -227,6 +231,11 @@ impl ChunkCoder {
     /// A coder that leaves transforms to the device of the options, if they have one.
     pub fn new(options: &Options) -> Self {
         ChunkCoder { scratch: options.scratch(), ..ChunkCoder::default() }
+    }
+
+    /// Forgets what it knows of a base, and keeps buffers only.
+    pub fn forget_base(&mut self) {
+        self.decoder = Buffers::default();
     }
 
     /// Prepares what a group of chunks refers to in the base.
