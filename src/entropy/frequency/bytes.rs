@@ -58,13 +58,17 @@ pub fn write(table: &Table, out: &mut Vec<u8>) {
         freq.iter().enumerate().all(coarse)
     };
     let k = (0..MAX_PRECISION).find(|&k| exact(k)).unwrap_or(MAX_PRECISION);
-    let mut ranks = freq.map(|f| rank(f, k));
-    ranks[top] += u32::from(unrank(ranks[top], k) < freq[top]);
-    let len = |period: &usize| {
-        let mut model = Model::new(k, *period);
-        (first..=last).map(|i| model.code_len(&ranks, i)).sum::<u32>()
-    };
-    let lens = PERIODS.map(|p| len(&p));
+    let mut ranks = Ranks::default();
+    for (i, &f) in freq.iter().enumerate() {
+        ranks.set(i, rank(f, k));
+    }
+    ranks.set(top, ranks.get(top) + u32::from(unrank(ranks.get(top), k) < freq[top]));
+    let lens = [
+        code_len::<0>(k, &ranks, first..=last),
+        code_len::<1>(k, &ranks, first..=last),
+        code_len::<2>(k, &ranks, first..=last),
+        code_len::<4>(k, &ranks, first..=last),
+    ];
     let shortest = (0..PERIODS.len()).min_by_key(|&p| lens[p]).unwrap_or(0);
 
     let mut bits = BitWriter::new(out);
@@ -74,7 +78,7 @@ pub fn write(table: &Table, out: &mut Vec<u8>) {
     bits.write(shortest as u32, 2);
     let mut model = Model::new(k, PERIODS[shortest]);
     for i in first..=last {
-        let residual = fold(ranks[i] as i32 - model.prediction(&ranks, i));
+        let residual = fold(ranks.get(i) as i32 - model.prediction(&ranks, i));
         let r = model.parameter();
         if residual >> r < ESCAPE {
             bits.write_rice(residual, r);
@@ -100,17 +104,18 @@ pub fn read(bytes: &[u8]) -> Option<(Table, usize)> {
     }
     let largest = rank(4096, k);
     let mut model = Model::new(k, period);
-    let mut ranks = [0; 256];
+    let mut ranks = Ranks::default();
     let mut freq = [0; 256];
-    for i in first..=last {
+    for (i, freq) in freq.iter_mut().enumerate().take(last + 1).skip(first) {
         let r = model.parameter();
         let residual = match bits.read_zeros(ESCAPE - 1) {
             Some(quotient) => quotient << r | bits.read(r)?,
             None => bits.read(ESCAPED_BITS)?,
         };
         let rank = model.prediction(&ranks, i) + unfold(residual);
-        ranks[i] = u32::try_from(rank).ok().filter(|&q| q <= largest)?;
-        freq[i] = unrank(ranks[i], k);
+        let rank = u32::try_from(rank).ok().filter(|&q| q <= largest)?;
+        ranks.set(i, rank);
+        *freq = unrank(rank, k);
         model.update(residual);
     }
     let excess = freq.iter().sum::<u32>().checked_sub(4096)?;
@@ -143,13 +148,8 @@ impl Model {
         Model { period, largest: rank(4096, precision) as i32, mean4: 8 }
     }
 
-    fn prediction(&self, ranks: &[u32; 256], i: usize) -> i32 {
-        let at = |back: usize| i.checked_sub(back).map_or(0, |i| ranks[i] as i32);
-        let (now, before) = (at(self.period), at(self.period + 1));
-        if self.period == 0 || now == 0 || before == 0 {
-            return at(1);
-        }
-        (at(1) + now - before).clamp(0, self.largest)
+    fn prediction(&self, ranks: &Ranks, i: usize) -> i32 {
+        predict(self.period, self.largest, ranks, i)
     }
 
     fn parameter(&self) -> u32 {
@@ -159,16 +159,62 @@ impl Model {
     fn update(&mut self, residual: u32) {
         self.mean4 = self.mean4 - self.mean4 / 4 + residual;
     }
+}
 
-    /// Bits of rank `i`.
-    fn code_len(&mut self, ranks: &[u32; 256], i: usize) -> u32 {
-        let residual = fold(ranks[i] as i32 - self.prediction(ranks, i));
-        let r = self.parameter();
-        self.update(residual);
-        match residual >> r {
-            quotient if quotient < ESCAPE => quotient + 1 + r,
-            _ => ESCAPE + ESCAPED_BITS,
-        }
+#[inline(always)]
+fn predict(period: usize, largest: i32, ranks: &Ranks, i: usize) -> i32 {
+    let at = |back: usize| ranks.before(i, back) as i32;
+    let (now, before) = (at(period), at(period + 1));
+    if period == 0 || now == 0 || before == 0 {
+        return at(1);
+    }
+    (at(1) + now - before).clamp(0, largest)
+}
+
+/// Bits of all ranks with a period.
+fn code_len<const PERIOD: usize>(
+    precision: u32,
+    ranks: &Ranks,
+    symbols: std::ops::RangeInclusive<usize>,
+) -> u32 {
+    let mut model = Model::new(precision, PERIOD);
+    let mut bits = 0;
+    for i in symbols {
+        let predicted = predict(PERIOD, model.largest, ranks, i);
+        let residual = fold(ranks.get(i) as i32 - predicted);
+        let r = model.parameter();
+        model.update(residual);
+        let quotient = residual >> r;
+        bits += if quotient < ESCAPE { quotient + 1 + r } else { ESCAPE + ESCAPED_BITS };
+    }
+    bits
+}
+
+/// Ranks of all symbols, and zeros before the first one.
+struct Ranks([u32; Ranks::BEFORE + 256]);
+
+impl Default for Ranks {
+    fn default() -> Self {
+        Ranks([0; Ranks::BEFORE + 256])
+    }
+}
+
+impl Ranks {
+    /// The longest period, and one more.
+    const BEFORE: usize = 5;
+
+    fn get(&self, i: usize) -> u32 {
+        self.0[Self::BEFORE + i]
+    }
+
+    fn set(&mut self, i: usize, rank: u32) {
+        self.0[Self::BEFORE + i] = rank;
+    }
+
+    /// The rank `back` symbols before symbol `i`.
+    #[inline(always)]
+    fn before(&self, i: usize, back: usize) -> u32 {
+        self.0[Self::BEFORE + i - back]
     }
 }
 

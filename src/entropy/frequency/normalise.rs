@@ -83,31 +83,48 @@ fn coarsen(counts: &[u32; 256], freq: &mut [u32; 256], k: u32) {
         *f = if *f - below <= above - *f { below } else { above };
     }
     let mut sum: u32 = freq.iter().sum();
-    while sum > SCALE {
+    if sum > SCALE {
+        // Divisions are slow, so what a step costs is worked out once, and again where it was made.
         let below = |f: u32| unrank(rank(f, k) - 1, k);
-        let fine = (0..256).filter(|&s| freq[s] > 1);
-        let loss = |&s: &usize| ratio(counts[s], freq[s] + below(freq[s]));
-        let Some(s) = fine.min_by_key(loss) else { return };
-        sum -= freq[s] - below(freq[s]);
-        freq[s] = below(freq[s]);
-    }
-    let top = first_largest(freq);
-    while sum < SCALE {
-        let missing = SCALE - sum;
-        let above = |f: u32| unrank(rank(f, k) + 1, k);
-        let fits = |&s: &usize| freq[s] > 0 && above(freq[s]) <= freq[top].min(freq[s] + missing);
-        let gain = |&s: &usize| ratio(counts[s], freq[s] + above(freq[s]));
-        let best = (0..256).filter(fits).max_by_key(gain);
-        match best.filter(|s| gain(s) > ratio(counts[top], 2 * freq[top] + missing)) {
-            Some(s) => {
-                sum += above(freq[s]) - freq[s];
-                freq[s] = above(freq[s]);
-            }
-            None => {
-                freq[top] += missing;
+        let loss = |s: usize, f: u32| if f > 1 { ratio(counts[s], f + below(f)) } else { u64::MAX };
+        let mut losses: [u64; 256] = std::array::from_fn(|s| loss(s, freq[s]));
+        while sum > SCALE {
+            let Some(s) = (0..256).min_by_key(|&s| losses[s]) else { return };
+            if losses[s] == u64::MAX {
                 return;
             }
+            sum -= freq[s] - below(freq[s]);
+            freq[s] = below(freq[s]);
+            losses[s] = loss(s, freq[s]);
         }
+    }
+    if sum < SCALE {
+        let top = first_largest(freq);
+        let above = |f: u32| unrank(rank(f, k) + 1, k);
+        // How far the next step goes, and its gain; none where it would exceed the largest.
+        let step = |s: usize, f: u32| match above(f) {
+            next if f > 0 && next <= freq[top] => (next - f, ratio(counts[s], f + next)),
+            _ => (u32::MAX, 0),
+        };
+        let mut steps: [(u32, u64); 256] = std::array::from_fn(|s| step(s, freq[s]));
+        let mut raised = *freq;
+        while sum < SCALE {
+            let missing = SCALE - sum;
+            let fits = |&s: &usize| steps[s].0 <= missing;
+            let best = (0..256).filter(fits).max_by_key(|&s| steps[s].1);
+            match best.filter(|&s| steps[s].1 > ratio(counts[top], 2 * freq[top] + missing)) {
+                Some(s) => {
+                    sum += steps[s].0;
+                    raised[s] += steps[s].0;
+                    steps[s] = step(s, raised[s]);
+                }
+                None => {
+                    raised[top] += missing;
+                    sum = SCALE;
+                }
+            }
+        }
+        *freq = raised;
     }
 }
 
