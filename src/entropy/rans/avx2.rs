@@ -254,8 +254,12 @@ fn decode_far<const CTX: bool>(
 #[target_feature(enable = "avx2")]
 fn load_states(states: &[u32; 64]) -> [__m256i; 8] {
     let (eighths, _) = states.as_chunks::<8>();
-    // SAFETY: each of the eight arrays has 32 bytes.
-    std::array::from_fn(|z| unsafe { _mm256_loadu_si256(eighths[z].as_ptr().cast()) })
+    let mut x = [_mm256_setzero_si256(); 8];
+    for (x, eighth) in x.iter_mut().zip(eighths) {
+        // SAFETY: the array has 32 bytes.
+        *x = unsafe { _mm256_loadu_si256(eighth.as_ptr().cast()) };
+    }
+    x
 }
 
 #[target_feature(enable = "avx2")]

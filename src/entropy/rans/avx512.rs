@@ -14,9 +14,12 @@ use std::arch::x86_64::*;
 use super::{
     decode::Source,
     encode::Input,
-    table::{ABSENT, BIAS_AT, BIAS_MASK, INC},
+    table::{ABSENT, BIAS_AT, BIAS_MASK, EncodeTable, INC},
 };
+use crate::simd;
 
+/// Bytes that are fetched ahead.
+const AHEAD: usize = 4 << 10;
 /// Bytes a group of 64 symbols may consume, and the furthest its vector loads reach.
 const REACH: usize = 128;
 
@@ -37,6 +40,33 @@ pub fn encode<const CTX: bool>(
     }
 }
 
+/// Groups between fetching entries and using them.
+const AHEAD_GROUPS: usize = 2;
+
+/// Fetches the entries of a group: of each register's elements, those with even numbers first.
+#[inline(always)]
+fn fetch<const CTX: bool>(
+    symbols: &[u8; 64],
+    contexts: &[u8],
+    tables: &[EncodeTable],
+    entries: &mut [u64; 64],
+) {
+    for z in 0..4 {
+        for e in 0..16 {
+            let lane = 16 * z + 15 - e;
+            let context = if CTX { usize::from(contexts[lane]) } else { 0 };
+            // SAFETY: contexts are below the number of tables, which `check_contexts` established;
+            // without them, there is one.
+            let table = unsafe { tables.get_unchecked(context) };
+            let entry = table.entries[usize::from(symbols[lane])];
+            let place = &mut entries[16 * z + e % 2 * 8 + e / 2];
+            // SAFETY: a reference may be written through. `volatile` keeps stores from being
+            // gathered in registers, whose ports are what is scarce here.
+            unsafe { std::ptr::from_mut(place).write_volatile(entry) };
+        }
+    }
+}
+
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
@@ -49,12 +79,11 @@ fn encode_groups<const CTX: bool, const ANY_INC: bool>(
     let (groups, rest) = input.symbols.as_chunks::<64>();
     assert!(rest.is_empty() && (!CTX || input.contexts.len() == input.symbols.len()));
     assert!(end <= out.len() && end >= 2 * input.symbols.len() + 32);
-    let entries = input.tables;
     let reverse = _mm512_sub_epi32(_mm512_set1_epi32(15), iota());
-    let mut x = load_states(states).map(|x| _mm512_permutexvar_epi32(reverse, x));
-    // Symbol of element 2e in dword e, of element 2e + 1 in dword 8 + e.
-    let split = _mm512_setr_epi32(15, 13, 11, 9, 7, 5, 3, 1, 14, 12, 10, 8, 6, 4, 2, 0);
-    let split = _mm512_mullo_epi32(split, _mm512_set1_epi32(0x0101_0101));
+    let mut x = load_states(states);
+    for x in &mut x {
+        *x = _mm512_permutexvar_epi32(reverse, *x);
+    }
     // Word 15 - j of the result is the low word of element j.
     let stack =
         _mm512_sub_epi16(_mm512_set1_epi16(30), _mm512_add_epi16(words_iota(), words_iota()));
@@ -66,32 +95,20 @@ fn encode_groups<const CTX: bool, const ANY_INC: bool>(
     let zero = _mm512_setzero_si512();
     let mut all = zero;
 
-    for (g, group) in groups.iter().enumerate().rev() {
-        // SAFETY: the array has 64 bytes.
-        let symbols = unsafe { _mm512_loadu_si512(group.as_ptr().cast()) };
-        let contexts = if CTX {
-            let contexts = &input.contexts[64 * g..64 * g + 64];
-            // SAFETY: the slice has 64 bytes.
-            unsafe { _mm512_loadu_si512(contexts.as_ptr().cast()) }
-        } else {
-            symbols
-        };
+    let mut ring = [[0; 64]; 4];
+    let of_group = |g: usize| if CTX { &input.contexts[64 * g..64 * g + 64] } else { &[][..] };
+    for g in groups.len().saturating_sub(AHEAD_GROUPS)..groups.len() {
+        fetch::<CTX>(&groups[g], of_group(g), input.tables, &mut ring[g % 4]);
+    }
+    for g in (0..groups.len()).rev() {
+        if let Some(g) = g.checked_sub(AHEAD_GROUPS) {
+            fetch::<CTX>(&groups[g], of_group(g), input.tables, &mut ring[g % 4]);
+        }
+        let (eights, _) = ring[g % 4].as_chunks::<8>();
         for z in (0..4).rev() {
-            let from = _mm512_add_epi8(split, _mm512_set1_epi8(16 * z as i8));
-            let mut index = _mm512_maskz_permutexvar_epi8(0x1111_1111_1111_1111, from, symbols);
-            if CTX {
-                index = _mm512_mask_permutexvar_epi8(index, 0x2222_2222_2222_2222, from, contexts);
-            }
-            let (even, odd) =
-                (_mm512_castsi512_si256(index), _mm512_extracti64x4_epi64::<1>(index));
-            // SAFETY: an index is below 256, plus 256 times a context; contexts are below the
-            // number of tables, which `check_contexts` established.
-            let (even, odd) = unsafe {
-                (
-                    _mm512_i32gather_epi64::<8>(even, entries.as_ptr().cast()),
-                    _mm512_i32gather_epi64::<8>(odd, entries.as_ptr().cast()),
-                )
-            };
+            // SAFETY: each array has 64 bytes.
+            let [even, odd] =
+                [0, 1].map(|i| unsafe { _mm512_loadu_si512(eights[2 * z + i].as_ptr().cast()) });
             let pack = _mm512_mask_shuffle_epi32::<0xf5>(odd, 0x5555, even);
             all = _mm512_or_si512(all, pack);
 
@@ -121,7 +138,10 @@ fn encode_groups<const CTX: bool, const ANY_INC: bool>(
             x[z] = _mm512_add_epi32(y, _mm512_mullo_epi32(quotient, step));
         }
     }
-    store_states(x.map(|x| _mm512_permutexvar_epi32(reverse, x)), states);
+    for x in &mut x {
+        *x = _mm512_permutexvar_epi32(reverse, *x);
+    }
+    store_states(x, states);
     let absent = _mm512_test_epi32_mask(all, _mm512_set1_epi32(ABSENT as i32));
     (absent == 0).then_some(end)
 }
@@ -186,6 +206,7 @@ fn decode_far<const CTX: bool>(
             store_states(x, states);
             return (g, used);
         };
+        simd::prefetch(words, used + AHEAD, 64);
         let mut symbols = _mm512_setzero_si512();
         let mut short = [0; 4];
         for z in 0..4 {
@@ -249,8 +270,12 @@ fn words_iota() -> __m512i {
 #[target_feature(enable = "avx512f")]
 fn load_states(states: &[u32; 64]) -> [__m512i; 4] {
     let (quarters, _) = states.as_chunks::<16>();
-    // SAFETY: each of the four arrays has 64 bytes.
-    std::array::from_fn(|z| unsafe { _mm512_loadu_si512(quarters[z].as_ptr().cast()) })
+    let mut x = [_mm512_setzero_si512(); 4];
+    for (x, quarter) in x.iter_mut().zip(quarters) {
+        // SAFETY: the array has 64 bytes.
+        *x = unsafe { _mm512_loadu_si512(quarter.as_ptr().cast()) };
+    }
+    x
 }
 
 #[target_feature(enable = "avx512f")]
