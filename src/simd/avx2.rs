@@ -36,16 +36,3 @@ pub(crate) fn store_half(bytes: &mut [u8], v: __m128i) {
     // SAFETY: `bytes` is exactly the 16 bytes written; the store needs no alignment.
     unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), v) }
 }
-
-/// [`store`] past the caches; `_mm_sfence` must follow before others look at the bytes.
-///
-/// # Panics
-/// If `bytes` does not start at a multiple of 32.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(crate) fn stream(bytes: &mut [u8], v: __m256i) {
-    let bytes = &mut bytes[..32];
-    assert!(bytes.as_ptr().addr().is_multiple_of(32));
-    // SAFETY: `bytes` is exactly the 32 bytes written, aligned as was just checked.
-    unsafe { _mm256_stream_si256(bytes.as_mut_ptr().cast(), v) }
-}

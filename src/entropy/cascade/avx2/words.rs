@@ -86,26 +86,13 @@ pub(in super::super) fn decode_bf16(
     let mut done = 0;
     if let Some(hash) = hash {
         let blocks = bytes.len().saturating_sub(1) / BLOCK;
-        let mut sum = hash.avx2(blocks);
         done = blocks * WORDS;
-        let mut lines = Lines::new(&mut bytes[..blocks * BLOCK], far);
-        let inputs = digits.as_chunks::<{ WORDS / 4 }>().0.iter();
-        let inputs = inputs.zip(rest.as_chunks::<WORDS>().0).take(blocks).enumerate();
-        for (i, (block_digits, block_rest)) in inputs {
-            simd::prefetch(rest, i * WORDS + AHEAD, WORDS);
-            simd::prefetch(digits, i * (WORDS / 4) + AHEAD / 4, WORDS / 4);
-            let groups = block_digits.as_chunks().0.iter().zip(block_rest.as_chunks::<32>().0);
-            for (j, (digits, rest)) in groups.enumerate() {
-                let (symbols, k) = decode_32(table, digits, escapes.get(n..)?.first_chunk()?);
-                let words = join(symbols, load(rest));
-                sum.add(j, words);
-                lines.put(words);
-                n += k;
-            }
-            sum.scramble();
-        }
-        lines.end();
-        sum.put_back(hash);
+        let (inputs, bytes) = ((digits, escapes, rest), &mut bytes[..blocks * BLOCK]);
+        n = match bytes.as_ptr().addr() % 32 {
+            0 if far => decode_blocks::<ALIGNED>(table, inputs, bytes, hash)?,
+            16 if far => decode_blocks::<MIDDLE>(table, inputs, bytes, hash)?,
+            _ => decode_blocks::<NEAR>(table, inputs, bytes, hash)?,
+        };
     }
     let (groups, tail) = bytes[2 * done..].as_chunks_mut::<64>();
     let (digit_groups, digits_tail) = digits[done / 4..].split_at(8 * groups.len());
@@ -123,70 +110,94 @@ pub(in super::super) fn decode_bf16(
     Some(n + scalar::decode_bf16(common, digits_tail, escapes, rest_tail, tail)?)
 }
 
-/// Writes registers one after another.
-///
-/// Past the caches, stores must be aligned. Output that starts in the middle of a register's room,
-/// as large buffers of common allocators do, takes halves of two registers for each:
+/// Where output starts: stores past the caches must be aligned.
+const NEAR: u8 = 0;
+const ALIGNED: u8 = 1;
+/// In the middle of a register's room, as large buffers of common allocators do. Each store then
+/// takes halves of two registers, and those of a block start 16 bytes before it:
 ///
 /// ```text
 /// registers   | 0 low   high | 1 low   high | 2 low   high |
 /// stores             |       0       |      1       |
 /// ```
-struct Lines<'a> {
-    bytes: &'a mut [u8],
-    at: usize,
-    place: Place,
-    last: __m256i,
-}
+const MIDDLE: u8 = 2;
 
-/// Where output starts.
-#[derive(Clone, Copy, PartialEq)]
-enum Place {
-    /// It does not matter: stores are the usual ones.
-    Near,
-    Aligned,
-    Middle,
-}
-
-impl<'a> Lines<'a> {
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn new(bytes: &'a mut [u8], far: bool) -> Self {
-        let place = match bytes.as_ptr().addr() % 32 {
-            0 if far => Place::Aligned,
-            16 if far => Place::Middle,
-            _ => Place::Near,
-        };
-        Lines { bytes, at: 0, place, last: _mm256_setzero_si256() }
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn put(&mut self, words: [__m256i; 2]) {
-        for v in words {
-            match self.place {
-                Place::Aligned => simd::avx2::stream(&mut self.bytes[self.at..], v),
-                Place::Middle if self.at > 0 => {
-                    let halves = _mm256_permute2x128_si256::<0x21>(self.last, v);
-                    simd::avx2::stream(&mut self.bytes[self.at - 16..], halves);
-                }
-                // The upper half of it may be written again.
-                _ => store(&mut self.bytes[self.at..], v),
+/// Decodes digits, escapes and rest into whole blocks. Returns how many escapes it took, which may
+/// be more than there are.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn decode_blocks<const PLACE: u8>(
+    table: __m256i,
+    (digits, escapes, rest): (&[u8], &[u8], &[u8]),
+    bytes: &mut [u8],
+    hash: &mut Stream,
+) -> Option<usize> {
+    let blocks = bytes.len() / BLOCK;
+    let mut sum = hash.avx2(blocks);
+    let mut last = _mm256_setzero_si256();
+    let mut n = 0;
+    let mut padded = [0; WORDS + PAD];
+    let inputs = digits.as_chunks::<{ WORDS / 4 }>().0.iter();
+    let inputs = inputs.zip(rest.as_chunks::<WORDS>().0).take(blocks).enumerate();
+    for (i, (block_digits, block_rest)) in inputs {
+        simd::prefetch(rest, i * WORDS + AHEAD, WORDS);
+        simd::prefetch(digits, i * (WORDS / 4) + AHEAD / 4, WORDS / 4);
+        // As many as a block may take, so that nothing need be checked inside of it.
+        let left = escapes.get(n..)?;
+        let near = match left.first_chunk() {
+            Some(near) => near,
+            None => {
+                padded[..left.len()].copy_from_slice(left);
+                &padded
             }
-            self.last = v;
-            self.at += 32;
+        };
+        // The first block has nothing before it, and stores as usual.
+        let (usual, start) = match PLACE {
+            MIDDLE if i > 0 => (false, i * BLOCK - 16),
+            _ => (PLACE != ALIGNED, i * BLOCK),
+        };
+        let window: &mut [u8; BLOCK] = bytes[start..].first_chunk_mut()?;
+        assert!(usual || window.as_ptr().addr().is_multiple_of(32));
+        let inputs = block_digits.as_chunks().0.iter().zip(block_rest.as_chunks::<32>().0);
+        let mut k = 0;
+        for (j, ((digits, rest), out)) in inputs.zip(window.as_chunks_mut::<64>().0).enumerate() {
+            let (symbols, taken) = decode_32(table, digits, near[k % WORDS..].first_chunk()?);
+            let [a, b] = join(symbols, load(rest));
+            sum.add(j, [a, b]);
+            k += taken;
+            if PLACE == NEAR || usual {
+                store(&mut out[..32], a);
+                store(&mut out[32..], b);
+            } else {
+                let (first, second) = match PLACE {
+                    ALIGNED => (a, b),
+                    _ => (halves(last, a), halves(a, b)),
+                };
+                let at = out.as_mut_ptr().cast::<__m256i>();
+                // SAFETY: `out` has 64 bytes, at a multiple of 32, as the window does.
+                unsafe {
+                    _mm256_stream_si256(at, first);
+                    _mm256_stream_si256(at.add(1), second);
+                }
+            }
+            last = b;
         }
+        sum.scramble();
+        n += k;
     }
+    if PLACE == MIDDLE && blocks > 0 {
+        store(&mut bytes[blocks * BLOCK - 32..], last);
+    }
+    _mm_sfence();
+    sum.put_back(hash);
+    Some(n)
+}
 
-    /// Writes what is left.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn end(&mut self) {
-        if self.place == Place::Middle && self.at > 0 {
-            store(&mut self.bytes[self.at - 32..], self.last);
-        }
-        _mm_sfence();
-    }
+/// The upper half of `a`, then the lower one of `b`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn halves(a: __m256i, b: __m256i) -> __m256i {
+    _mm256_permute2x128_si256::<0x21>(a, b)
 }
 
 /// Exponents, and signs and mantissas, of 32 bf16 words.
