@@ -28,7 +28,7 @@ pub use transforms::{Accelerator, Delta, Transforms, Usage};
 use crate::{
     Error, Result,
     dtype::{Dtype, Fields},
-    simd::Level,
+    simd::{Ahead, Level},
 };
 
 /// How a payload is coded: the numbers that chunk metadata holds.
@@ -113,6 +113,11 @@ impl Scratch {
     /// The 64-bit xxh3 of the last chunk's bytes, where coding found it.
     pub fn take_digest(&mut self) -> Option<u64> {
         self.planes.digest.take()
+    }
+
+    /// Says what is encoded after the next chunk: it is fetched meanwhile.
+    pub fn fetch(&mut self, next: &[u8]) {
+        self.planes.coder.ahead = Ahead::of(next);
     }
 
     /// Says that decoded chunks are not read soon, and that all of them are larger than caches.

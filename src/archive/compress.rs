@@ -159,8 +159,9 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
     let (coding, mut writing) = (AtomicU64::new(0), Duration::ZERO);
     let chunks = &plan.chunks;
     let largest = chunks.iter().map(ChunkPlan::len).max().unwrap_or(0);
+    let coders = options.coders(plan.groups.len());
     pipeline::run_ordered(
-        options.coders(plan.groups.len()),
+        coders,
         &options.cancel,
         || Lent::new(options, largest),
         pipeline::numbered(plan.groups.len(), |worker: &mut Lent, i| worker.job = i),
@@ -170,7 +171,11 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
                 done.resize_with(group.len().max(done.len()), Coded::default);
                 let begun = Instant::now();
                 coder.prepare(group, options);
-                for (chunk, done) in group.iter().zip(done) {
+                // With all coders at work, this one's next job is as many further on.
+                let later = plan.groups.get(*job + coders).map(|group| group.start);
+                for (i, (chunk, done)) in group.iter().zip(done).enumerate() {
+                    let next = group.get(i + 1).or_else(|| chunks.get(later?));
+                    coder.scratch.fetch(next.and_then(|c| input.borrow(&c.pieces)).unwrap_or(&[]));
                     coder.code(input, chunk, &ends, options)?;
                     std::mem::swap(&mut coder.coded, done);
                 }

@@ -15,7 +15,7 @@ use crate::{
         frequency::{self, Table},
         histogram, huffman, rans, runs,
     },
-    simd::Level,
+    simd::{Ahead, Level},
 };
 
 /// One value for all words.
@@ -81,6 +81,8 @@ pub struct Planes {
 #[derive(Default)]
 pub struct CoderScratch {
     pub stream: Vec<u8>,
+    /// What is read next, for the first coder that can fetch it meanwhile.
+    pub ahead: Ahead,
     pub cascade: Vec<u8>,
     pub huffman: huffman::Scratch,
 }
@@ -188,7 +190,12 @@ fn code(
         scratch.stream.resize(room, 0);
     }
     let stream = &mut scratch.stream[..room];
-    let at = rans::encode(level, lanes, values, &encode_table, stream)?;
+    let ahead = std::mem::take(&mut scratch.ahead);
+    let mut encoder = rans::Encoder::new(lanes, values.len(), stream).fetching(ahead);
+    if !encoder.encode(level, &encode_table, values) {
+        return None;
+    }
+    let at = encoder.finish();
     out.extend_from_slice(&stream[at..]);
     (out.len() - start < limit).then_some(RANS)
 }

@@ -258,6 +258,7 @@ impl Scaled {
         out.extend_from_slice(&[plane::CONTEXTS, 0, 0, 0, 0, lanes.log2()]);
         out.extend_from_slice(&self.stored_tables);
         let tables: Vec<_> = self.tables.iter().map(rans::EncodeTable::new).collect();
+        let ahead = std::mem::take(&mut planes.coder.ahead);
         let stream = &mut planes.coder.stream;
         let room = rans::bound(n, lanes);
         stream.resize(stream.len().max(room), 0);
@@ -265,7 +266,9 @@ impl Scaled {
         let symbols = &planes.symbols[..n];
         let contexts = &planes.contexts[..n];
         // Every symbol was counted, so every table has it.
-        if let Some(at) = rans::encode_contexts(level, lanes, symbols, contexts, &tables, stream) {
+        let mut encoder = rans::Encoder::new(lanes, n, stream).fetching(ahead);
+        if encoder.encode_contexts(level, contexts, &tables, symbols) {
+            let at = encoder.finish();
             out.extend_from_slice(&stream[at..]);
         }
         let len = (out.len() - start - plane::PREFIX) as u32;

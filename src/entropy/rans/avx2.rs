@@ -17,6 +17,8 @@ use super::{
     table::{ABSENT, BIAS_AT, BIAS_MASK, INC},
 };
 
+use crate::simd::Ahead;
+
 /// Bytes a group of 64 symbols may consume, and the furthest its vector loads reach.
 const REACH: usize = 128;
 
@@ -65,11 +67,12 @@ pub fn encode<const CTX: bool>(
     states: &mut [u32; 64],
     out: &mut [u8],
     end: usize,
+    ahead: Ahead,
 ) -> Option<usize> {
     if input.tables.iter().any(|table| table.any_inc()) {
-        encode_groups::<CTX, true>(input, states, out, end)
+        encode_groups::<CTX, true>(input, states, out, end, ahead)
     } else {
-        encode_groups::<CTX, false>(input, states, out, end)
+        encode_groups::<CTX, false>(input, states, out, end, ahead)
     }
 }
 
@@ -79,6 +82,7 @@ fn encode_groups<const CTX: bool, const ANY_INC: bool>(
     states: &mut [u32; 64],
     out: &mut [u8],
     mut end: usize,
+    mut ahead: Ahead,
 ) -> Option<usize> {
     let (eights, _) = input.symbols.as_chunks::<8>();
     assert!(input.symbols.len().is_multiple_of(64));
@@ -97,6 +101,7 @@ fn encode_groups<const CTX: bool, const ANY_INC: bool>(
     let mut all = _mm256_setzero_si256();
 
     for g in (0..eights.len() / 8).rev() {
+        ahead.fetch();
         for z in (0..8).rev() {
             // SAFETY: the array has 8 bytes.
             let symbols = unsafe { _mm_loadl_epi64(eights[8 * g + z].as_ptr().cast()) };

@@ -16,7 +16,7 @@ use super::{
     encode::Input,
     table::{ABSENT, BIAS_AT, BIAS_MASK, EncodeTable, INC},
 };
-use crate::simd;
+use crate::simd::{self, Ahead};
 
 /// Bytes that are fetched ahead.
 const AHEAD: usize = 4 << 10;
@@ -32,11 +32,12 @@ pub fn encode<const CTX: bool>(
     states: &mut [u32; 64],
     out: &mut [u8],
     end: usize,
+    ahead: Ahead,
 ) -> Option<usize> {
     if input.tables.iter().any(|table| table.any_inc()) {
-        encode_groups::<CTX, true>(input, states, out, end)
+        encode_groups::<CTX, true>(input, states, out, end, ahead)
     } else {
-        encode_groups::<CTX, false>(input, states, out, end)
+        encode_groups::<CTX, false>(input, states, out, end, ahead)
     }
 }
 
@@ -75,6 +76,7 @@ fn encode_groups<const CTX: bool, const ANY_INC: bool>(
     states: &mut [u32; 64],
     out: &mut [u8],
     mut end: usize,
+    mut ahead: Ahead,
 ) -> Option<usize> {
     let (groups, rest) = input.symbols.as_chunks::<64>();
     assert!(rest.is_empty() && (!CTX || input.contexts.len() == input.symbols.len()));
@@ -104,6 +106,7 @@ fn encode_groups<const CTX: bool, const ANY_INC: bool>(
         if let Some(g) = g.checked_sub(AHEAD_GROUPS) {
             fetch::<CTX>(&groups[g], of_group(g), input.tables, &mut ring[g % 4]);
         }
+        ahead.fetch();
         let (eights, _) = ring[g % 4].as_chunks::<8>();
         for z in (0..4).rev() {
             // SAFETY: each array has 64 bytes.

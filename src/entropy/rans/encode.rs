@@ -3,7 +3,7 @@
 use super::{EncodeTable, LOW, Lanes, check_contexts, scalar};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
-use crate::simd::{Isa, Level};
+use crate::simd::{Ahead, Isa, Level};
 
 /// Bytes that vector stores may write below the stream.
 const SLACK: usize = 64;
@@ -56,6 +56,7 @@ pub struct Encoder<'a> {
     /// Symbols not yet encoded, and how many of all go into words.
     n_left: usize,
     n_coded: usize,
+    ahead: Ahead,
 }
 
 impl<'a> Encoder<'a> {
@@ -63,7 +64,13 @@ impl<'a> Encoder<'a> {
     pub fn new(lanes: Lanes, n: usize, out: &'a mut [u8]) -> Self {
         assert!(out.len() >= bound(n, lanes));
         let n_coded = n.saturating_sub(2 * lanes.count());
-        Encoder { states: [LOW; 64], lanes, start: out.len(), out, n_left: n, n_coded }
+        let (states, start, ahead) = ([LOW; 64], out.len(), Ahead::default());
+        Encoder { states, lanes, start, out, n_left: n, n_coded, ahead }
+    }
+
+    /// The same, which fetches what is read next meanwhile, where it has a kernel that does.
+    pub(crate) fn fetching(self, ahead: Ahead) -> Self {
+        Encoder { ahead, ..self }
     }
 
     /// Encodes the last `symbols.len()` symbols of those that are left; how many symbols then are
@@ -136,10 +143,10 @@ impl<'a> Encoder<'a> {
             Isa::Scalar => scalar::encode::<64, CTX>(groups, states, out, end),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx2 => unsafe { avx2::encode::<CTX>(groups, states, out, end) },
+            Isa::Avx2 => unsafe { avx2::encode::<CTX>(groups, states, out, end, self.ahead) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx512 => unsafe { avx512::encode::<CTX>(groups, states, out, end) },
+            Isa::Avx512 => unsafe { avx512::encode::<CTX>(groups, states, out, end, self.ahead) },
         }
     }
 }
