@@ -168,8 +168,12 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
             let begun = Instant::now();
             coder.prepare(group, options);
             for (chunk, done) in group.iter().zip(done) {
-                coder.code(input, chunk, &ends, options)?;
+                // There and back: every chunk of a group keeps a payload of its own, whose pages
+                // are at hand for the next group.
                 std::mem::swap(&mut coder.coded, done);
+                let made = coder.code(input, chunk, &ends, options);
+                std::mem::swap(&mut coder.coded, done);
+                made?;
             }
             coding.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
             Ok(())
@@ -304,7 +308,7 @@ impl ChunkCoder {
         options: &Options,
     ) -> Result<()> {
         let Coded { kind, meta: out, payload, form, leaves: found } = &mut self.coded;
-        self.scratch.reuse(payload);
+        self.scratch.reuse(options.method, payload);
         let mut meta = ChunkMeta {
             pieces: chunk.pieces.clone(),
             dtype: chunk.dtype,
