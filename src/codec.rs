@@ -125,12 +125,13 @@ impl Scratch {
         self.planes.far = far;
     }
 
-    /// Takes what a payload held before and clears it: filling a buffer of this length with
-    /// anything that a kernel overwrites costs a quarter of the fastest method's time, so kernels
-    /// write over old bytes.
-    pub fn reuse(&mut self, payload: &mut Vec<u8>) {
+    /// Clears what a payload held before. For methods with kernels that write a payload in place
+    /// its bytes are kept: filling a buffer of this length with anything that is overwritten costs
+    /// a quarter of the fastest method's time. The others append to the pages at hand.
+    pub fn reuse(&mut self, method: Method, payload: &mut Vec<u8>) {
         let old = &mut self.planes.old;
-        if payload.len() > old.len() {
+        let in_place = !matches!(method, Method::Study(_));
+        if in_place && payload.len() > old.len() {
             std::mem::swap(payload, old);
         }
         payload.clear();

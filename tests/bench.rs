@@ -83,6 +83,22 @@ fn unknown_names_and_studies_without_data_are_usage_errors() {
 }
 
 #[test]
+fn a_place_that_cannot_be_written_to_is_refused_before_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("none").join("r.json");
+    for (flag, path) in
+        [("--json", &missing), ("--report", &missing), ("--json", &dir.path().to_owned())]
+    {
+        let begun = std::time::Instant::now();
+        let path = path.to_str().unwrap();
+        let out = bench(&["--study", "fields", "--full", flag, path]);
+        assert_eq!(out.status.code(), Some(1), "{flag} {path}");
+        assert!(text(&out.stderr).contains(path), "{}", text(&out.stderr));
+        assert!(begun.elapsed().as_secs() < 60, "it measured first");
+    }
+}
+
+#[test]
 fn a_series_with_missing_and_odd_steps_is_measured_as_far_as_it_goes() {
     let dir = tempfile::tempdir().unwrap();
     let at = |step: &str, name: &str| dir.path().join(step).join(name);
@@ -92,6 +108,11 @@ fn a_series_with_missing_and_odd_steps_is_measured_as_far_as_it_goes() {
     safetensors(&at("step5", "w.safetensors"), 5000, 3);
     safetensors(&at("step4", "only-here.safetensors"), 100, 3);
     std::fs::write(at("step1", "meta.json"), "{}").unwrap();
+    for step in ["step1", "step2"] {
+        std::fs::write(at(step, "notes.txt"), "words beside the weights").unwrap();
+    }
+    std::fs::create_dir(dir.path().join("step6")).unwrap();
+    std::fs::write(at("step6", "w.safetensors"), "broken").unwrap();
     let (page, figures) = (dir.path().join("r.html"), dir.path().join("r.json"));
     let out = bench(&[
         "--study",
@@ -106,13 +127,20 @@ fn a_series_with_missing_and_odd_steps_is_measured_as_far_as_it_goes() {
         "--json",
         figures.to_str().unwrap(),
     ]);
-    // Step 4 has another shape than step 2: three deltas fail, the rest is there.
+    // Step 4 has another shape than step 2, and step 6 none: the rest is there, the same steps
+    // under every delta.
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
     let found = json(&figures);
-    assert_eq!(found["failures"].as_array().unwrap().len(), 3);
-    assert_eq!(found["results"].as_array().unwrap().len(), 2 * (4 + 1 + 4));
+    let failures: Vec<&str> =
+        found["failures"].as_array().unwrap().iter().map(|f| f.as_str().unwrap()).collect();
+    assert_eq!(failures.len(), 2, "{failures:?}");
+    assert!(failures[0].contains("step 2 to 4") && failures[1].contains("holds no tensors"));
+    let results = found["results"].as_array().unwrap();
+    assert_eq!(results.len(), 2 * (4 + 4));
+    assert!(results.iter().all(|r| r["step"] == 2 || r["step"] == 5));
     assert!(text(&out.stdout).contains("BG-LMC is smaller than BG-BZ2"));
-    assert!(text(&out.stdout).contains("only-here.safetensors is in 1 of 4 steps only."));
+    assert!(text(&out.stdout).contains("only-here.safetensors is in 1 of 5 steps only."));
+    assert!(text(&out.stdout).contains("notes.txt holds no tensors and was left out."));
     assert!(std::fs::read_to_string(page).unwrap().contains("</svg>"));
 }
 

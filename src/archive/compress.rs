@@ -176,8 +176,12 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
                 for (i, (chunk, done)) in group.iter().zip(done).enumerate() {
                     let next = group.get(i + 1).or_else(|| chunks.get(later?));
                     coder.scratch.fetch(next.and_then(|c| input.borrow(&c.pieces)).unwrap_or(&[]));
-                    coder.code(input, chunk, &ends, options)?;
+                    // There and back: every chunk of a group keeps a payload of its own, whose
+                    // pages are at hand for the next group.
                     std::mem::swap(&mut coder.coded, done);
+                    let made = coder.code(input, chunk, &ends, options);
+                    std::mem::swap(&mut coder.coded, done);
+                    made?;
                 }
                 coding.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
                 Ok(())
@@ -318,7 +322,7 @@ impl ChunkCoder {
         options: &Options,
     ) -> Result<()> {
         let Coded { kind, meta: out, payload, form, leaves: found } = &mut self.coded;
-        self.scratch.reuse(payload);
+        self.scratch.reuse(options.method, payload);
         let mut meta = ChunkMeta {
             pieces: chunk.pieces.clone(),
             dtype: chunk.dtype,

@@ -95,14 +95,27 @@ impl Input {
         if known > 0 { known } else { self.len() }
     }
 
-    /// The differences to `base`, which must consist of the same parts.
-    pub fn delta(&self, base: &Input, delta: Delta) -> Result<Input> {
+    /// Whether there is any tensor in it.
+    pub fn has_tensors(&self) -> bool {
+        self.parts.iter().any(|p| p.dtype != Dtype::BYTES)
+    }
+
+    /// Refuses a `base` that does not consist of the same parts.
+    pub fn check_base(&self, base: &Input) -> Result<()> {
         let shape = |input: &Input| -> Vec<(Dtype, usize)> {
             input.parts.iter().map(|p| (p.dtype, p.bytes.len())).collect()
         };
-        if delta != Delta::None && shape(self) != shape(base) {
-            let what = "the step before holds tensors of other types or sizes";
-            return Err(Error::BaseMismatch(format!("{}: {what}", self.name)));
+        if shape(self) == shape(base) {
+            return Ok(());
+        }
+        let what = "the step before holds tensors of other types or sizes";
+        Err(Error::BaseMismatch(format!("{}: {what}", self.name)))
+    }
+
+    /// The differences to `base`, which must consist of the same parts.
+    pub fn delta(&self, base: &Input, delta: Delta) -> Result<Input> {
+        if delta != Delta::None {
+            self.check_base(base)?;
         }
         let parts = self.parts.iter().enumerate().map(|(i, part)| {
             // Headers are text; their difference would be noise.

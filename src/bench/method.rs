@@ -60,3 +60,63 @@ pub fn by_name(name: &str, threads: usize) -> Option<Box<dyn Codec>> {
 pub fn names() -> Vec<String> {
     Method::ALL.iter().map(|m| m.name().into()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{
+        baseline, codec,
+        input::Input,
+        measure::{Effort, Floor, record},
+        synthetic::{Family, Spec, generate},
+    };
+    use proptest::prelude::*;
+
+    const DTYPES: [Dtype; 4] = [Dtype::BF16, Dtype::F16, Dtype::F32, Dtype::I8];
+    const FAMILIES: [Family; 4] =
+        [Family::Gaussian, Family::Laplace, Family::StudentT, Family::Outliers];
+
+    fn all_names() -> Vec<String> {
+        names().into_iter().chain(baseline::names()).collect()
+    }
+
+    /// Measures a method once, which compares what it decodes with the input.
+    fn check(name: &str, spec: &Spec, seed: u64) {
+        let input = Input::flat(spec.name(), spec.dtype, generate(spec, seed));
+        let effort = Effort { seconds: 0.0, max_runs: 1 };
+        let mut codec = codec(name, 1).unwrap();
+        let found = record(codec.as_mut(), &input, Floor::default(), effort);
+        let found = found.unwrap_or_else(|e| panic!("{name} on {}: {e}", spec.name()));
+        assert_eq!(found.bytes, input.len());
+        // Headers of archives and of some baselines are most of what is short.
+        assert!(found.coded_bytes <= found.bytes + found.bytes / 50 + 1024, "{found:?}");
+    }
+
+    #[test]
+    fn every_method_and_baseline_round_trips_every_type_and_distribution() {
+        for name in all_names() {
+            for dtype in DTYPES {
+                for family in FAMILIES {
+                    let spec = Spec { dtype, family, scale: 0.02, correlation: 0.5, n: 1500 };
+                    check(&name, &spec, 1);
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+        #[test]
+        fn any_method_round_trips_any_draw(
+            name in proptest::sample::select(all_names()),
+            dtype in proptest::sample::select(&DTYPES[..]),
+            family in proptest::sample::select(&FAMILIES[..]),
+            scale in 0.01..0.1,
+            correlation in proptest::sample::select(&[0.0, 0.5, 0.9][..]),
+            n in 0usize..30_000,
+            seed: u64,
+        ) {
+            check(&name, &Spec { dtype, family, scale, correlation, n }, seed);
+        }
+    }
+}

@@ -50,6 +50,7 @@ pub fn run(
     let effort = Effort { seconds: context.effort.seconds.min(0.1), ..context.effort };
     let mut records: Vec<Record> = Vec::new();
     let mut look = look::Look::default();
+    let mut left_out = Vec::new();
     for shard in &series.shards {
         let mut base: Option<(u64, Input)> = None;
         for (step, dir) in &series.steps {
@@ -67,18 +68,32 @@ pub fn run(
                     continue;
                 }
             };
+            if !input.has_tensors() {
+                // Texts beside the weights are no part of the study; weights that broke are told.
+                let note = format!("{shard} holds no tensors and was left out.");
+                match &base {
+                    None if left_out.contains(&note) => {}
+                    None => left_out.push(note),
+                    Some((base_step, _)) => report.failures.push(format!(
+                        "{}: holds no tensors, which it does in step {base_step}",
+                        path.display()
+                    )),
+                }
+                continue;
+            }
             if let Some((base_step, base)) = &base {
                 look.add(shard, *base_step, *step, &input, base);
-                for delta in Delta::ALL {
-                    let mut input = match input.delta(base, delta) {
-                        Ok(input) => input,
-                        Err(e) => {
-                            let steps = format!("step {base_step} to {step}");
-                            report.failures.push(format!("{e} ({steps}, {})", delta.name()));
-                            context.steps.0 += codecs.len();
-                            continue;
-                        }
-                    };
+                // All or none: every definition sees the same steps.
+                let deltas = match input.check_base(base) {
+                    Ok(()) => &Delta::ALL[..],
+                    Err(e) => {
+                        report.failures.push(format!("{e} (step {base_step} to {step})"));
+                        context.steps.0 += Delta::ALL.len() * codecs.len();
+                        &[]
+                    }
+                };
+                for &delta in deltas {
+                    let mut input = input.delta(base, delta)?;
                     input.name = format!("{shard} at {step}, {}", delta.name());
                     for mut record in measure_all(&input, codecs, effort, context, report) {
                         record.delta = delta.name().into();
@@ -92,7 +107,7 @@ pub fn run(
         }
     }
     let mut section = overall(&records, &series.steps.iter().map(|s| s.0).collect::<Vec<_>>());
-    section.answers.extend(series.notes.iter().cloned());
+    section.answers.extend(series.notes.into_iter().chain(left_out));
     report.sections.push(section);
     report.sections.push(look.section(&records));
     report.results.extend(records);

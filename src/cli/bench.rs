@@ -18,7 +18,7 @@ use crate::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{
-    io::{IsTerminal, stderr},
+    io::{ErrorKind, IsTerminal, stderr},
     path::{Path, PathBuf},
 };
 
@@ -101,6 +101,9 @@ pub fn run(args: Args) -> Result<Outcome> {
     };
     // Installs the signal handler and refuses devices that cannot be had.
     common.options(&Bar::new(true, "", || None))?;
+    for path in args.json.iter().chain(&args.report).filter(|p| !args::is_pipe(p)) {
+        check_place(path)?;
+    }
     let request = Request {
         paths: args.paths,
         methods: args.methods,
@@ -129,20 +132,30 @@ pub fn run(args: Args) -> Result<Outcome> {
     if !args.quiet {
         report::line_beside(on_stdout, &found.to_text())?;
     }
-    if let Some(path) = &args.json {
-        match on_stdout {
-            true => report::line(&found.to_json())?,
-            false => write(path, &found.to_json())?,
-        }
-    }
-    if let Some(path) = &args.report {
-        write(path, &found.to_html())?;
-    }
+    // Where one of them fails, the other is still written.
+    let json = match &args.json {
+        Some(_) if on_stdout => report::line(&found.to_json()),
+        Some(path) => write(path, &found.to_json()),
+        None => Ok(()),
+    };
+    let page = args.report.as_ref().map_or(Ok(()), |path| write(path, &found.to_html()));
+    json.and(page)?;
     Ok(if found.failures.is_empty() && !found.interrupted {
         Outcome::Done
     } else {
         Outcome::Damaged
     })
+}
+
+/// Refuses, before a long run rather than after it, a place that no file can be written to.
+fn check_place(path: &Path) -> Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    let wrong = match dir.unwrap_or(Path::new(".")).is_dir() {
+        false => ErrorKind::NotFound,
+        true if path.is_dir() => ErrorKind::IsADirectory,
+        true => return Ok(()),
+    };
+    Err(Error::io("write", path, wrong.into()))
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
