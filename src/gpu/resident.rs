@@ -113,8 +113,14 @@ impl Resident {
                 self.len
             )));
         }
-        let plan = Plan::new(1).with_chunk_words(1 << 20);
-        let mut decoder = Decoder::new(&self.device, plan)?;
+        let mut plan = Plan::new(1).with_chunk_words(1 << 20);
+        let mut decoder = Decoder::new(&self.device, plan);
+        if decoder.is_err() {
+            // Where memory is short.
+            plan = plan.with_chunk_words(1 << 14);
+            decoder = Decoder::new(&self.device, plan);
+        }
+        let mut decoder = decoder?;
         let mut rest = bytes;
         for piece in &self.pieces {
             let region = piece.region()?;
