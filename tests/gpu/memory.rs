@@ -246,7 +246,9 @@ fn memory_is_steady_over_a_thousand_checkpoints() {
 fn is_steady(pages: &[u64]) {
     println!("resident pages: {pages:?}");
     if let [warm, .., last] = *pages {
-        assert!(last < warm + (4 << 20) / 4096, "{pages:?}");
+        // Allocators and drivers waver by a few MiB; the smallest buffer, lost at each of 750 saves,
+        // would be 12.
+        assert!(last < warm + (8 << 20) / 4096, "{pages:?}");
     }
 }
 
