@@ -14,7 +14,7 @@ use lmc_gpu::{
     codec::{Accelerator, Method},
     dtype::Dtype,
     gpu::{
-        Device, Encoder, Plan, Recorder, Region, Resident, Selector, Transform, Transformer, wgpu,
+        Buffer, Device, Encoder, Plan, Recorder, Region, Resident, Selector, Transform, Transformer,
     },
     shader::*,
     store::{Checkpointer, CheckpointerOptions, DeviceTensor, Policy, Snapshot, Store},
@@ -30,10 +30,10 @@ const TIMES: usize = 5;
 
 struct Bench {
     device: Device,
-    uniforms: wgpu::Buffer,
+    uniforms: Buffer,
     /// Bytes of every buffer, and the buffers.
     len: u64,
-    buffers: Vec<wgpu::Buffer>,
+    buffers: Vec<Buffer>,
     /// Bytes a second that a copy reads and writes.
     copy: f64,
 }
@@ -102,7 +102,7 @@ impl Bench {
         entry: &str,
         params: &P,
         invocations: u64,
-        buffers: &[&wgpu::Buffer],
+        buffers: &[&Buffer],
         moved: u64,
     ) {
         let time = self.time(|recorder| {
@@ -164,7 +164,7 @@ impl Bench {
     }
 
     /// All dispatches of the cascade of `n` symbols.
-    fn cascade(&self, symbols: &wgpu::Buffer, n: u64) {
+    fn cascade(&self, symbols: &Buffer, n: u64) {
         let n_tiles = n / 4096;
         let params = CascadeParams {
             n_symbols: n as u32,
@@ -179,7 +179,7 @@ impl Bench {
         let time = self.time(|recorder| {
             recorder.encoder().clear_buffer(&counts, 0, None);
             let mut pass = recorder.pass(None);
-            let mut run = |entry, invocations, buffers: &[&wgpu::Buffer]| {
+            let mut run = |entry, invocations, buffers: &[&Buffer]| {
                 pass.dispatch(entry, &params, invocations, buffers).expect(entry);
             };
             run("sample", n / 4, &[symbols, &counts]);

@@ -3,6 +3,7 @@
 //! One module a subcommand. Exit codes: 0 done, 1 the data is wrong or an operation failed,
 //! 2 usage, 130 stopped by a signal.
 
+mod absent;
 mod args;
 mod bench;
 mod compress;

@@ -11,6 +11,7 @@
 //! Region    a byte range of a caller's buffer, at any offset and of any length
 //! Encoder   region → snapshot → planes of each chunk, through a ring of slots
 //! Decoder   planes of each chunk → region
+//! Buffer    one that the device made, and counts as its memory
 //! Resident  a tensor that stays on the device and is read, copied and written there
 //! Transformer   chunks in host memory → planes, for the coders of an archive
 //! ```
@@ -21,6 +22,7 @@ mod buffer;
 mod codec;
 mod device;
 mod kernel;
+mod memory;
 mod resident;
 mod transformer;
 
@@ -30,6 +32,7 @@ pub use codec::{
 };
 pub use device::{Adapter, Device, Selector, adapters};
 pub use kernel::{Pass, Recorder};
+pub use memory::Buffer;
 pub use resident::Resident;
 pub use transformer::Transformer;
 pub use wgpu;

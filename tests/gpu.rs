@@ -16,6 +16,8 @@ mod faults;
 mod kernels;
 #[path = "gpu/limits.rs"]
 mod limits;
+#[path = "gpu/memory.rs"]
+mod memory;
 #[path = "gpu/store.rs"]
 mod store;
 
@@ -88,7 +90,7 @@ fn run_folded<P: Params>(
     let bound: Vec<_> = made.iter().collect();
     recorder.pass(None).dispatch(entry, params, invocations as u64, &bound).unwrap();
     recorder.submit().unwrap();
-    let read = |(buffer, made): (&Buffer<'_>, _)| match *buffer {
+    let read = |(buffer, made): (&Buffer<'_>, &lmc_gpu::gpu::Buffer)| match *buffer {
         In(_) => None,
         InOut(bytes) => Some(device.read(made, bytes.len() as u64).unwrap()),
         Out(len) => Some(device.read(made, len as u64).unwrap()),

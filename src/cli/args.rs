@@ -1,12 +1,10 @@
 //! Arguments that several verbs take.
 
-use super::{progress::Bar, signal};
-#[cfg(not(feature = "gpu"))]
-use crate::Error;
+use super::{absent::Absent, progress::Bar, signal};
 #[cfg(feature = "gpu")]
 use crate::gpu;
 use crate::{
-    Options, Result,
+    Error, Options, Result,
     archive::Base,
     codec::{Accelerator, Method},
     dtype::Dtype,
@@ -26,7 +24,8 @@ pub struct Common {
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
     /// Where to transform what is compressed: auto, cpu, gpu, or the number or name of an adapter
-    /// (see `lmc-gpu devices`). The output does not depend on it; auto leaves files to the CPU
+    /// (see `lmc-gpu devices`). The output does not depend on it; auto leaves files to the CPU, and
+    /// so does gpu, with a note, where there is none
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: Device,
     /// Print nothing but errors
@@ -64,10 +63,18 @@ impl FromStr for Device {
 }
 
 impl Common {
-    /// The options of the library, stopped by signals and watched by `bar`.
+    /// The options of the library, stopped by signals and watched by `bar`. Where there is no
+    /// device, the CPU takes its place.
     pub fn options(&self, bar: &Bar) -> Result<Options> {
+        let device = match self.accelerator() {
+            Err(Error::Device(why)) => {
+                let absent: Arc<dyn Accelerator> = Arc::new(Absent::new(why));
+                self.opened.get_or_init(|| Some(absent)).clone()
+            }
+            opened => opened?,
+        };
         let options = Options::default()
-            .with_device(self.accelerator()?)
+            .with_device(device)
             .with_threads(self.threads.unwrap_or(0))
             .with_cancel(signal::cancel())
             .with_progress(bar.callback());

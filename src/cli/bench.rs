@@ -99,7 +99,9 @@ pub fn run(args: Args) -> Result<Outcome> {
         quiet: args.quiet,
         opened: Default::default(),
     };
-    // Installs the signal handler and refuses devices that cannot be had.
+    // A device that cannot be had is not measured.
+    let device = common.accelerator()?;
+    // Installs the signal handler.
     common.options(&Bar::new(true, "", || None))?;
     for path in args.json.iter().chain(&args.report).filter(|p| !args::is_pipe(p)) {
         check_place(path)?;
@@ -122,7 +124,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         !signal::stopped()
     };
     let mut context = Context::new(args.seed, common.n_threads(), Effort::default(), &mut progress);
-    context.device = common.accelerator()?;
+    context.device = device;
     let found = request::run(&request, &mut context);
     if let Some(bar) = &bar {
         bar.finish_and_clear();

@@ -1,10 +1,10 @@
-//! Buffers: byte ranges of a caller's, and our own to compute in and to read back.
+//! Byte ranges of buffers, and what crosses between them and the host.
 //!
 //! A device copies multiples of four bytes at multiples of four. A [`Region`] that begins or ends
 //! elsewhere is copied together with what surrounds it, and a shader moves its bytes into place
 //! (`transform::align`).
 
-use super::{Device, Recorder};
+use super::{Buffer, Device, Recorder};
 use crate::error::{Error, Result};
 use std::{
     sync::mpsc::{Receiver, RecvTimeoutError},
@@ -99,49 +99,6 @@ impl<'b> Region<'b> {
 }
 
 impl Device {
-    /// A new buffer of at least `len` bytes.
-    ///
-    /// # Errors
-    /// [`Error::Device`] where the device has no memory for it or does not allow the size.
-    pub fn create_buffer(
-        &self,
-        label: &'static str,
-        len: u64,
-        usage: wgpu::BufferUsages,
-    ) -> Result<wgpu::Buffer> {
-        // Never empty: a binding must not be.
-        let size = len.next_multiple_of(16).max(16);
-        self.scoped(|| {
-            Ok(self.wgpu().create_buffer(&wgpu::BufferDescriptor {
-                label: Some(label),
-                size,
-                usage,
-                mapped_at_creation: false,
-            }))
-        })
-        .map_err(|e| e.at(format_args!("{label} of {size} bytes")))
-    }
-
-    /// A buffer that shaders read and write, and that can be copied from and to.
-    ///
-    /// # Errors
-    /// As [`Device::create_buffer`].
-    pub fn storage(&self, label: &'static str, len: u64) -> Result<wgpu::Buffer> {
-        let usage = wgpu::BufferUsages::STORAGE
-            | wgpu::BufferUsages::COPY_SRC
-            | wgpu::BufferUsages::COPY_DST;
-        self.create_buffer(label, len, usage)
-    }
-
-    /// A buffer that the CPU reads after a copy to it.
-    ///
-    /// # Errors
-    /// As [`Device::create_buffer`].
-    pub fn staging(&self, label: &'static str, len: u64) -> Result<wgpu::Buffer> {
-        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        self.create_buffer(label, len, usage)
-    }
-
     /// Two readings of the device's clock, which it must have.
     pub(super) fn query_set(&self) -> Result<wgpu::QuerySet> {
         self.scoped(|| {
@@ -183,8 +140,7 @@ impl Device {
         }
         let copied = len.next_multiple_of(COPY);
         let staging = self.staging("readback", copied)?;
-        let uniforms = Recorder::uniforms(self)?;
-        let mut recorder = Recorder::new(self, &uniforms);
+        let mut recorder = Recorder::for_copies(self);
         recorder.encoder().copy_buffer_to_buffer(buffer, 0, &staging, 0, copied);
         Mapped::on_submit(recorder, &staging, copied)?
             .read(self, |bytes| bytes[..len as usize].to_vec())
@@ -194,7 +150,7 @@ impl Device {
 /// A staging buffer that is being copied to and then mapped.
 #[derive(Debug)]
 pub(super) struct Mapped {
-    buffer: wgpu::Buffer,
+    buffer: Buffer,
     len: u64,
     submission: wgpu::SubmissionIndex,
     outcome: Receiver<std::result::Result<(), wgpu::BufferAsyncError>>,
@@ -204,7 +160,7 @@ impl Mapped {
     /// Submits what was recorded and maps the first `len` bytes of `buffer` when it is done.
     pub(super) fn on_submit(
         mut recorder: Recorder<'_>,
-        buffer: &wgpu::Buffer,
+        buffer: &Buffer,
         len: u64,
     ) -> Result<Mapped> {
         let outcome = recorder.map_on_submit(buffer, len);

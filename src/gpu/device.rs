@@ -8,7 +8,7 @@
 //! is looked at after every wait, since a lost device accepts work in silence; and a wait that
 //! takes longer than [`Device::TIMEOUT`] gives up.
 
-use super::kernel::Kernel;
+use super::{Buffer, kernel::Kernel, memory::Account};
 use crate::{
     error::{Error, Result},
     shader::Shader,
@@ -166,7 +166,8 @@ struct Inner {
     lost: Arc<OnceLock<String>>,
     kernels: Mutex<HashMap<(&'static str, &'static str), Kernel>>,
     /// Staging buffers that are not in use, for the next reads.
-    staging: Mutex<Vec<wgpu::Buffer>>,
+    staging: Mutex<Vec<Buffer>>,
+    account: Arc<Account>,
 }
 
 impl Device {
@@ -223,8 +224,8 @@ impl Device {
 
     fn assemble(device: wgpu::Device, queue: wgpu::Queue, lost: Arc<OnceLock<String>>) -> Device {
         let info = device.adapter_info();
-        let (kernels, staging) = (Mutex::default(), Mutex::default());
-        Device(Arc::new(Inner { device, queue, info, lost, kernels, staging }))
+        let (kernels, staging, account) = (Mutex::default(), Mutex::default(), Account::new());
+        Device(Arc::new(Inner { device, queue, info, lost, kernels, staging, account }))
     }
 
     /// Whether both are clones of one.
@@ -240,6 +241,10 @@ impl Device {
     /// Its queue.
     pub fn queue(&self) -> &wgpu::Queue {
         &self.0.queue
+    }
+
+    pub(super) fn account(&self) -> &Arc<Account> {
+        &self.0.account
     }
 
     /// Name, driver, backend and kind of the adapter.
@@ -302,7 +307,7 @@ impl Device {
     }
 
     /// A buffer for reading back at least `len` bytes, to be given back when it was unmapped.
-    pub(super) fn take_staging(&self, len: u64) -> Result<wgpu::Buffer> {
+    pub(super) fn take_staging(&self, len: u64) -> Result<Buffer> {
         let mut kept = self.0.staging.lock().unwrap_or_else(PoisonError::into_inner);
         match kept.iter().position(|b| b.size() >= len) {
             Some(i) => Ok(kept.swap_remove(i)),
@@ -314,7 +319,7 @@ impl Device {
     }
 
     /// Keeps a staging buffer for the next read.
-    pub(super) fn return_staging(&self, buffer: wgpu::Buffer) {
+    pub(super) fn return_staging(&self, buffer: Buffer) {
         let mut kept = self.0.staging.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == MOST_STAGING {
             kept.remove(0);

@@ -7,11 +7,12 @@
 //!   submit   writes the uniforms, then submits
 //! ```
 
-use super::device::Device;
+use super::{Buffer, Device};
 use crate::{
     error::{Error, Result},
     shader::{Entry, Params, Shader},
 };
+use std::borrow::Borrow;
 
 /// Distance between uniforms: the largest alignment that a device may ask for.
 const UNIFORM_STRIDE: usize = 256;
@@ -107,7 +108,7 @@ pub(super) fn groups(invocations: u64, size: u32) -> Result<u32> {
 #[derive(Debug)]
 pub struct Recorder<'d> {
     device: &'d Device,
-    uniforms: &'d wgpu::Buffer,
+    uniforms: Option<&'d wgpu::Buffer>,
     encoder: wgpu::CommandEncoder,
     bytes: Vec<u8>,
     max_groups: u32,
@@ -118,15 +119,20 @@ impl<'d> Recorder<'d> {
     ///
     /// # Errors
     /// [`Error::Device`] where there is no memory for it.
-    pub fn uniforms(device: &Device) -> Result<wgpu::Buffer> {
+    pub fn uniforms(device: &Device) -> Result<Buffer> {
         let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
         device.create_buffer("uniforms", (MAX_DISPATCHES * UNIFORM_STRIDE) as u64, usage)
     }
 
     /// Starts recording. What was submitted with `uniforms` before must be done.
     pub fn new(device: &'d Device, uniforms: &'d wgpu::Buffer) -> Self {
+        Recorder { uniforms: Some(uniforms), ..Self::for_copies(device) }
+    }
+
+    /// Starts recording copies and clears alone, which need no memory of their own.
+    pub fn for_copies(device: &'d Device) -> Self {
         let encoder = device.wgpu().create_command_encoder(&Default::default());
-        Recorder { device, uniforms, encoder, bytes: Vec::new(), max_groups: MAX_GROUPS }
+        Recorder { device, uniforms: None, encoder, bytes: Vec::new(), max_groups: MAX_GROUPS }
     }
 
     /// Folds grids at this many workgroups rather than at what devices can run: 1 to 65,535.
@@ -135,6 +141,10 @@ impl<'d> Recorder<'d> {
     pub fn folded_at(mut self, max_groups: u32) -> Self {
         self.max_groups = max_groups.clamp(1, MAX_GROUPS);
         self
+    }
+
+    pub(super) fn device(&self) -> &'d Device {
+        self.device
     }
 
     /// The command encoder, for copies and clears.
@@ -182,7 +192,7 @@ impl<'d> Recorder<'d> {
     pub fn submit(self) -> Result<wgpu::SubmissionIndex> {
         let Recorder { device, uniforms, encoder, bytes, .. } = self;
         device.scoped(|| {
-            if !bytes.is_empty() {
+            if let Some(uniforms) = uniforms.filter(|_| !bytes.is_empty()) {
                 device.queue().write_buffer(uniforms, 0, &bytes);
             }
             Ok(device.queue().submit([encoder.finish()]))
@@ -194,7 +204,7 @@ impl<'d> Recorder<'d> {
 #[derive(Debug)]
 pub struct Pass<'r> {
     device: &'r Device,
-    uniforms: &'r wgpu::Buffer,
+    uniforms: Option<&'r wgpu::Buffer>,
     pass: wgpu::ComputePass<'r>,
     bytes: &'r mut Vec<u8>,
     max_groups: u32,
@@ -206,24 +216,24 @@ impl Pass<'_> {
     ///
     /// # Errors
     /// [`Error::Device`] where the pipeline cannot be made or the dispatch is too large.
-    pub fn dispatch<P: Params>(
+    pub fn dispatch<P: Params, B: Borrow<wgpu::Buffer>>(
         &mut self,
         entry: &str,
         params: &P,
         invocations: u64,
-        buffers: &[&wgpu::Buffer],
+        buffers: &[&B],
     ) -> Result<()> {
         let kernel = self.device.kernel(P::SHADER, entry)?;
         let groups = groups(invocations, P::SHADER.workgroup_size)?;
         if groups == 0 {
             return Ok(());
         }
-        if buffers.len() != kernel.entry.uses.len()
-            || self.bytes.len() >= MAX_DISPATCHES * UNIFORM_STRIDE
-        {
+        let fits = buffers.len() == kernel.entry.uses.len()
+            && self.bytes.len() < MAX_DISPATCHES * UNIFORM_STRIDE;
+        let Some(uniforms) = self.uniforms.filter(|_| fits) else {
             let path = P::SHADER.path;
             return Err(Error::Device(format!("{path} {entry} was dispatched wrongly")));
-        }
+        };
         let at = self.bytes.len();
         self.bytes.extend(params.words().iter().flat_map(|w| w.to_le_bytes()));
         let params_len = (self.bytes.len() - at) as u64;
@@ -232,13 +242,13 @@ impl Pass<'_> {
         let uniform = wgpu::BindGroupEntry {
             binding: 0,
             resource: wgpu::BindingResource::Buffer(wgpu::BufferBinding {
-                buffer: self.uniforms,
+                buffer: uniforms,
                 offset: at as u64,
                 size: params_len.try_into().ok(),
             }),
         };
         let storage = bindings(P::SHADER, kernel.entry).zip(buffers).map(|(binding, buffer)| {
-            wgpu::BindGroupEntry { binding, resource: buffer.as_entire_binding() }
+            wgpu::BindGroupEntry { binding, resource: (*buffer).borrow().as_entire_binding() }
         });
         let entries: Vec<_> = std::iter::once(uniform).chain(storage).collect();
         let group = self.device.scoped(|| {

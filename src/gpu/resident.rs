@@ -9,7 +9,7 @@
 //! A copy is whole words of what surrounds a tensor, laid end to end; where a tensor crosses from
 //! one segment to the next it is in two pieces.
 
-use super::{Decoder, Device, Plan, Planes, Recorder, Region, buffer::Mapped};
+use super::{Buffer, Decoder, Device, Plan, Planes, Recorder, Region, buffer::Mapped};
 use crate::{
     error::{Error, Result},
     source::Source,
@@ -18,8 +18,9 @@ use std::io;
 
 /// Bytes of a segment: below every device's limit on buffers.
 const SEGMENT_LEN: u64 = 64 << 20;
-/// Bytes that are read back at a time.
+/// Bytes that are read back at a time, where there is memory for so many, and the least.
 const READ_LEN: u64 = 8 << 20;
+const LEAST_READ_LEN: u64 = 64 << 10;
 
 /// A tensor in device memory. Clones share the memory.
 #[derive(Clone, Debug)]
@@ -32,7 +33,7 @@ pub struct Resident {
 /// A stretch of a tensor: `len` bytes from `offset` of `buffer` on.
 #[derive(Clone, Debug)]
 struct Piece {
-    buffer: wgpu::Buffer,
+    buffer: Buffer,
     offset: u64,
     len: u64,
 }
@@ -51,7 +52,7 @@ impl Resident {
     /// `COPY_SRC`.
     pub fn new(device: &Device, buffer: &wgpu::Buffer, offset: u64, len: u64) -> Result<Resident> {
         Region::new(buffer, offset, len)?.require(wgpu::BufferUsages::COPY_SRC, "COPY_SRC")?;
-        let piece = Piece { buffer: buffer.clone(), offset, len };
+        let piece = Piece { buffer: buffer.clone().into(), offset, len };
         Ok(Resident { device: device.clone(), pieces: vec![piece], len })
     }
 
@@ -80,12 +81,11 @@ impl Resident {
         let Some(first) = tensors.first() else { return Ok(Vec::new()) };
         let device = &first.device;
         let (moves, segment_lens) = lay_out(tensors)?;
-        let segments: Vec<wgpu::Buffer> = segment_lens
+        let segments: Vec<Buffer> = segment_lens
             .iter()
             .map(|&len| device.storage("copies of tensors", len))
             .collect::<Result<_>>()?;
-        let uniforms = Recorder::uniforms(device)?;
-        let mut recorder = Recorder::new(device, &uniforms);
+        let mut recorder = Recorder::for_copies(device);
         let mut copies: Vec<Resident> = tensors
             .iter()
             .map(|t| Resident { device: device.clone(), pieces: Vec::new(), len: t.len })
@@ -113,8 +113,14 @@ impl Resident {
                 self.len
             )));
         }
-        let plan = Plan::new(1).with_chunk_words(1 << 20);
-        let mut decoder = Decoder::new(&self.device, plan)?;
+        let mut plan = Plan::new(1).with_chunk_words(1 << 20);
+        let mut decoder = Decoder::new(&self.device, plan);
+        if decoder.is_err() {
+            // Where memory is short.
+            plan = plan.with_chunk_words(1 << 14);
+            decoder = Decoder::new(&self.device, plan);
+        }
+        let mut decoder = decoder?;
         let mut rest = bytes;
         for piece in &self.pieces {
             let region = piece.region()?;
@@ -128,8 +134,21 @@ impl Resident {
         decoder.finish()
     }
 
-    /// Fills `out` with the bytes from `offset` on, which must all be there.
-    fn read(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+    /// A buffer for reading back up to `len` bytes at a time, and how many of them it takes.
+    fn staging(&self, len: u64) -> Result<(Buffer, u64)> {
+        let mut step = len.min(READ_LEN);
+        loop {
+            // Seven bytes may be copied beside those of each piece.
+            match self.device.take_staging(step + 8 * self.pieces.len() as u64) {
+                Ok(staging) => return Ok((staging, step)),
+                Err(_) if step > LEAST_READ_LEN && self.device.check().is_ok() => step /= 2,
+                Err(e) => return Err(e),
+            }
+        }
+    }
+
+    /// Fills `out` with the bytes from `offset` on, which must all be there and fit `staging`.
+    fn read(&self, offset: u64, out: &mut [u8], staging: &Buffer) -> Result<()> {
         let mut reads = Vec::new();
         let mut start = 0;
         let end = offset + out.len() as u64;
@@ -141,15 +160,13 @@ impl Resident {
             start += piece.len;
         }
         let lens: Vec<u64> = reads.iter().map(|(region, _)| region.cover_len()).collect();
-        let staging = self.device.take_staging(lens.iter().sum())?;
-        let uniforms = Recorder::uniforms(&self.device)?;
-        let mut recorder = Recorder::new(&self.device, &uniforms);
+        let mut recorder = Recorder::for_copies(&self.device);
         let mut at = 0;
         for ((region, _), len) in reads.iter().zip(&lens) {
-            region.copy_to(recorder.encoder(), &staging, at);
+            region.copy_to(recorder.encoder(), staging, at);
             at += len;
         }
-        Mapped::on_submit(recorder, &staging, at)?.read(&self.device, |bytes| {
+        Mapped::on_submit(recorder, staging, at)?.read(&self.device, |bytes| {
             let mut at = 0;
             for ((region, to), len) in reads.iter().zip(&lens) {
                 let from = (at + region.shift()) as usize;
@@ -157,9 +174,7 @@ impl Resident {
                 out[*to as usize..][..n].copy_from_slice(&bytes[from..][..n]);
                 at += len;
             }
-        })?;
-        self.device.return_staging(staging);
-        Ok(())
+        })
     }
 }
 
@@ -209,9 +224,14 @@ impl Source for Resident {
             Some(end) if end <= self.len => {}
             _ => return Err(io::ErrorKind::UnexpectedEof.into()),
         }
-        for (i, part) in buf.chunks_mut(READ_LEN as usize).enumerate() {
-            self.read(offset + i as u64 * READ_LEN, part).map_err(io::Error::other)?;
+        if buf.is_empty() {
+            return Ok(());
         }
+        let (staging, step) = self.staging(buf.len() as u64).map_err(io::Error::other)?;
+        for (i, part) in buf.chunks_mut(step as usize).enumerate() {
+            self.read(offset + i as u64 * step, part, &staging).map_err(io::Error::other)?;
+        }
+        self.device.return_staging(staging);
         Ok(())
     }
 }

@@ -29,7 +29,8 @@ pub struct CheckpointerOptions {
     /// one being written and the one before, three are in memory at most.
     pub queue: usize,
     /// Most bytes of snapshots that wait and are being written. One snapshot is always accepted when
-    /// none is there. Default: no bound of its own.
+    /// none is there. Default: no bound of its own. Copies on a device have a bound of their own,
+    /// `gpu::Device::set_memory_limit`.
     pub max_bytes: u64,
     /// Whether the snapshot saved last stays in memory, one more of them (device tensors: in the
     /// device's), so that the next one is compared with it there. Otherwise it is decoded from the store, through all deltas down
@@ -94,8 +95,8 @@ pub struct Report {
     pub archive_bytes: u64,
     /// How long `save` blocked, in all: for room, and for submitting copies on the device.
     pub stalled: Duration,
-    /// Checkpoints whose device tensors were read by `save` because the device had no memory for
-    /// copies of them.
+    /// Checkpoints of which device tensors were read by `save` because the device had no memory
+    /// for copies of them all. The first one is logged as a warning.
     pub spilled: u64,
     /// How long the background thread worked.
     pub busy: Duration,
@@ -241,6 +242,12 @@ impl Checkpointer {
         let slot = Arc::new(Slot::default());
         state.held = state.held.saturating_add(bytes);
         state.report.stalled += stalled;
+        if spilled && state.report.spilled == 0 {
+            log::warn!(
+                "step {step}: save waits for tensors to be read, since the device has no memory for \
+                 copies of them"
+            );
+        }
         state.report.spilled += u64::from(spilled);
         state.queue.push_back(Job { step, what, bytes, slot: slot.clone() });
         drop(state);

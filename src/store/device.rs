@@ -4,6 +4,9 @@ use super::{Checkpointer, Content, Snapshot, image::Described};
 use crate::{Error, Result, dtype::Dtype, gpu::Resident, source::Source};
 use std::sync::Arc;
 
+/// Bytes of several tensors that are not halved any more to find what can be copied of them.
+const LEAST_COPY_LEN: u64 = 1 << 20;
+
 /// A tensor in a buffer of the device.
 ///
 /// ```no_run
@@ -98,7 +101,8 @@ impl Snapshot {
     }
 }
 
-/// Copies what lies on devices, or reads it where there is no memory for copies; says which.
+/// Copies what lies on devices, or reads what there is no memory for copies of; says whether any
+/// had to be read.
 pub(super) fn hold(snapshot: &mut Snapshot) -> Result<bool> {
     let files = snapshot.files.iter_mut();
     let of_devices = files.filter_map(|(_, content)| match content {
@@ -112,22 +116,38 @@ pub(super) fn hold(snapshot: &mut Snapshot) -> Result<bool> {
         let (here, others): (Vec<_>, Vec<_>) =
             left.into_iter().partition(|t| t.place.device().is_same(&device));
         let places: Vec<&Resident> = here.iter().map(|t| &t.place).collect();
-        let held: Vec<Held> = match Resident::copies(&places) {
-            Ok(copies) => copies.into_iter().map(|c| Held(Arc::new(c))).collect(),
-            Err(e) => {
-                device.check()?;
-                log::warn!("tensors are read at once, since they cannot be copied: {e}");
-                spilled = true;
-                let read = |p: &&Resident| Ok(Held(Arc::new(p.read_vec(0, p.len())?)));
-                places.iter().map(read).collect::<Result<_>>()?
-            }
-        };
+        let mut held = Vec::new();
+        spilled |= copy_or_read(&places, &mut held)?;
         for (tensor, held) in here.into_iter().zip(held) {
             tensor.held = Some(held);
         }
         left = others;
     }
     Ok(spilled)
+}
+
+/// Appends tensors of one device as they are now: copies of as many as there is memory for, found
+/// by halving, and the bytes of the others. Says whether there are others.
+fn copy_or_read(places: &[&Resident], held: &mut Vec<Held>) -> Result<bool> {
+    let Some(first) = places.first() else { return Ok(false) };
+    let e = match Resident::copies(places) {
+        Ok(copies) => {
+            held.extend(copies.into_iter().map(|copy| Held(Arc::new(copy))));
+            return Ok(false);
+        }
+        Err(e) => e,
+    };
+    first.device().check()?;
+    let len: u64 = places.iter().map(|p| p.len()).sum();
+    if places.len() > 1 && len > LEAST_COPY_LEN {
+        let (a, b) = places.split_at(places.len() / 2);
+        return Ok(copy_or_read(a, held)? | copy_or_read(b, held)?);
+    }
+    log::debug!("{len} bytes are read at once, since they cannot be copied: {e}");
+    for p in places {
+        held.push(Held(Arc::new(p.read_vec(0, p.len())?)));
+    }
+    Ok(true)
 }
 
 impl Checkpointer {

@@ -96,9 +96,40 @@ fn gpu_means_hardware_unless_the_environment_names_software() {
     assert!(String::from_utf8_lossy(&out.stdout).contains(name));
     if adapters.as_array().unwrap().iter().all(|a| a["software"] == true) {
         let args = ["compress", "m.safetensors", "--force", "--device"];
-        let error = at.fails(1, &[&args[..], &["gpu"]].concat());
-        assert!(error.contains("no hardware adapter"), "{error}");
         at.ok(&[&args[..], &["auto"]].concat());
+        let auto = at.read("m.safetensors.lmc");
+        let out = at.command(&[&args[..], &["gpu"]].concat()).output().unwrap();
+        assert!(out.status.success() && at.read("m.safetensors.lmc") == auto);
+        assert_eq!(super::stderr(&out).matches("no hardware adapter").count(), 1);
+    }
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn without_a_gpu_the_cpu_does_it_and_says_so_once() {
+    let at = Place::new();
+    at.write("a.safetensors", &data::model());
+    at.write("b.safetensors", &data::model());
+    let without = |args: &[&str]| {
+        let nowhere = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"].map(|key| (key, "/nonexistent"));
+        at.command(args).env("WGPU_BACKEND", "vulkan").envs(nowhere).output().unwrap()
+    };
+    let args = ["compress", "a.safetensors", "b.safetensors", "-o", "out", "--device", "gpu"];
+    let out = without(&args);
+    assert!(out.status.success(), "{}", super::stderr(&out));
+    let said = super::stderr(&out);
+    assert_eq!(said.matches("no hardware adapter; found: none at all").count(), 1, "{said}");
+    let json = without(&["compress", "a.safetensors", "--device", "gpu", "--json"]);
+    let told: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&told["device"], told["notes"].as_array().unwrap().len()), (&"cpu".into(), 1));
+    let back = without(&["decompress", "a.safetensors.lmc", "-o", "back", "--device", "gpu"]);
+    assert!(back.status.success() && at.read("back") == data::model());
+    // What asks for one adapter, or for its speed, is told that it cannot be had.
+    for (args, code) in [
+        (["compress", "a.safetensors", "--force", "--device", "0"], 2),
+        (["bench", "a.safetensors", "-q", "--device", "gpu"], 1),
+    ] {
+        assert_eq!(without(&args).status.code(), Some(code), "{args:?}");
     }
 }
 

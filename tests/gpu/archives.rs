@@ -16,7 +16,7 @@ use std::{
 };
 
 /// About normally distributed weights of a type.
-fn weights(dtype: Dtype, n: usize, seed: u64) -> Vec<u8> {
+pub fn weights(dtype: Dtype, n: usize, seed: u64) -> Vec<u8> {
     let uniform = noise(12 * n, seed);
     let normal = |b: &[u8]| b.iter().map(|x| f32::from(*x) - 127.5).sum::<f32>() / 256.0 * 0.02;
     let mut out = Vec::with_capacity(n * dtype.word_len());
@@ -52,11 +52,11 @@ fn moved(dtype: Dtype, words: &[u8], seed: u64) -> Vec<u8> {
     out
 }
 
-fn options(dtype: Dtype, method: Method) -> Options {
+pub fn options(dtype: Dtype, method: Method) -> Options {
     Options::default().with_dtype(Some(dtype)).with_method(method).with_threads(2)
 }
 
-fn transformer(device: &Device) -> Arc<dyn Accelerator> {
+pub fn transformer(device: &Device) -> Arc<dyn Accelerator> {
     Arc::new(Transformer::new(device.clone()))
 }
 

@@ -6,7 +6,8 @@ use lmc_gpu::{
     bits::pack,
     entropy::{cascade, histogram},
     gpu::{
-        Decoder, Device, Encoder, Plan, Planes, Predictor, Region, Symbols, Tensor, Transform, wgpu,
+        Buffer, Decoder, Device, Encoder, Plan, Planes, Predictor, Region, Symbols, Tensor,
+        Transform,
     },
     simd::Level,
     transform::split::{self, Split},
@@ -32,7 +33,7 @@ fn weights(n: usize, word_len: usize, seed: u64) -> Vec<u8> {
 }
 
 /// A buffer that holds `bytes` from `offset` on, and noise around them.
-fn buffer_with(device: &Device, bytes: &[u8], offset: usize) -> (wgpu::Buffer, Vec<u8>) {
+fn buffer_with(device: &Device, bytes: &[u8], offset: usize) -> (Buffer, Vec<u8>) {
     let mut all = noise((offset + bytes.len() + 7).next_multiple_of(4), 99);
     all[offset..offset + bytes.len()].copy_from_slice(bytes);
     let buffer = device.storage("test", all.len() as u64).unwrap();
@@ -47,8 +48,10 @@ fn round_trip(device: &Device, plan: Plan, bytes: &[u8], base: Option<&[u8]>, of
     let to_offset = 7 - offset;
     let (to, mut want) = buffer_with(device, &noise(bytes.len(), 3), to_offset);
     want[to_offset..to_offset + bytes.len()].copy_from_slice(bytes);
-    let base = base.map(|base| buffer_with(device, base, 5).0);
-    let base = base.as_ref().map(|b| Tensor::from(Region::new(b, 5, len).unwrap()));
+    // Half of the time the base is sent along.
+    let on_device = base.filter(|_| offset % 2 == 1).map(|base| buffer_with(device, base, 5).0);
+    let on_device = on_device.as_ref().map(|b| Tensor::from(Region::new(b, 5, len).unwrap()));
+    let base = on_device.or(base.map(Tensor::from));
 
     let mut encoder = Encoder::new(device, plan).unwrap();
     let mut decoder = Decoder::new(device, plan).unwrap();
@@ -103,7 +106,9 @@ fn every_transform_restores_tensors_at_every_offset() {
         }
         for predictor in [Predictor::Xor, Predictor::Diff] {
             let (bytes, base) = (weights(9001, word_len, 6), weights(9001, word_len, 7));
-            round_trip(&device, plan.with_predictor(predictor), &bytes, Some(&base), 1);
+            for offset in [1, 2] {
+                round_trip(&device, plan.with_predictor(predictor), &bytes, Some(&base), offset);
+            }
         }
     }
 }
@@ -186,6 +191,46 @@ fn symbols_out_of_the_window_leave_the_words_as_they_are() {
         Ok(())
     };
     encoder.encode(region, None, sink).unwrap();
+}
+
+#[test]
+fn tensors_and_bases_in_host_memory_have_the_planes_of_those_on_the_device() {
+    let Some(device) = device() else { return };
+    let n = 9001;
+    let (words, before) = (weights(n, 2, 3), weights(n, 2, 4));
+    let (buffer, _) = buffer_with(&device, &words, 3);
+    let (base, _) = buffer_with(&device, &before, 6);
+    let len = words.len() as u64;
+    let place = Tensor::from(Region::new(&buffer, 3, len).unwrap());
+    let base = Tensor::from(Region::new(&base, 6, len).unwrap());
+    for predictor in [Predictor::Xor, Predictor::Diff] {
+        let plan = Plan::new(2)
+            .with_transform(Transform::Group)
+            .with_predictor(predictor)
+            .with_chunk_words(4096);
+        let mut encoder = Encoder::new(&device, plan).unwrap();
+        let mut planes = |tensor, base| {
+            let mut all = Vec::new();
+            let sink = |chunk: lmc_gpu::gpu::Chunk<'_>| {
+                let Planes::Bytes(planes) = chunk.planes else { panic!("not grouped") };
+                all.push((chunk.start, planes.concat()));
+                Ok(())
+            };
+            encoder.encode(tensor, Some(base), sink).unwrap();
+            all
+        };
+        let want = planes(place, base);
+        assert_eq!(want.len(), 3);
+        for (tensor, base) in [
+            (place, Tensor::Host(&before)),
+            (Tensor::Host(&words), base),
+            (Tensor::Host(&words), Tensor::Host(&before)),
+        ] {
+            assert!(planes(tensor, base) == want, "{predictor:?}");
+        }
+        let short = Some(Tensor::Host(&before[1..]));
+        assert!(matches!(encoder.encode(place, short, |_| Ok(())), Err(Error::InvalidArgument(_))));
+    }
 }
 
 #[test]

@@ -1,20 +1,20 @@
-//! What goes wrong ends in an error: no hang, no panic, no leak.
+//! What goes wrong ends in an error: no hang, no panic.
 
 use super::{device, noise};
 use lmc_gpu::{
     Error,
-    gpu::{Device, Encoder, Plan, Planes, Region, Transform, wgpu},
+    gpu::{Buffer, Decoder, Device, Encoder, Plan, Planes, Region, Transform, wgpu},
     transform::split::Split,
 };
 
-fn bf16_plan() -> Plan {
+pub fn bf16_plan() -> Plan {
     let fields = Split { word_bits: 16, rest_bits: 8, base: 1, sign: None };
     Plan::new(2)
         .with_transform(Transform::Cascade { fields, sampled: true })
         .with_chunk_words(1 << 14)
 }
 
-fn tensor(device: &Device, len: usize) -> (wgpu::Buffer, Vec<u8>) {
+pub fn tensor(device: &Device, len: usize) -> (Buffer, Vec<u8>) {
     let bytes = noise(len, 1);
     let buffer = device.storage("tensor", len as u64).unwrap();
     device.write_at(&buffer, 0, &bytes).unwrap();
@@ -54,20 +54,21 @@ fn a_lost_device_of_the_caller_is_an_error_too() {
         device.wgpu().destroy();
         Ok(())
     });
-    assert!(matches!(result, Err(Error::Device(_))), "{result:?}");
+    // Nobody says that it is lost; the planes do not come.
+    assert!(matches!(&result, Err(Error::Device(m)) if m.contains("read back")), "{result:?}");
 }
 
 #[test]
-fn two_encoders_share_a_device() {
+fn encoders_and_a_decoder_share_a_device() {
     let Some(device) = device() else { return };
     let (buffer, bytes) = tensor(&device, 1 << 20);
-    let encode = || {
-        let region = Region::new(&buffer, 0, bytes.len() as u64).unwrap();
+    let region = || Region::new(&buffer, 0, bytes.len() as u64).unwrap();
+    let words = || {
         let mut encoder = Encoder::new(&device, Plan::new(1).with_chunk_words(1 << 16)).unwrap();
         for _ in 0..3 {
             let mut got = Vec::new();
             encoder
-                .encode(region, None, |chunk| {
+                .encode(region(), None, |chunk| {
                     let Planes::Words(words) = chunk.planes else { panic!("not words") };
                     got.extend_from_slice(words);
                     Ok(())
@@ -76,9 +77,23 @@ fn two_encoders_share_a_device() {
             assert!(got == bytes);
         }
     };
+    let there_and_back = || {
+        let mut encoder = Encoder::new(&device, bf16_plan()).unwrap();
+        let mut decoder = Decoder::new(&device, bf16_plan()).unwrap();
+        for _ in 0..3 {
+            let copy = device.storage("copy", bytes.len() as u64).unwrap();
+            let to = Region::new(&copy, 0, bytes.len() as u64).unwrap();
+            encoder
+                .encode(region(), None, |chunk| decoder.put(&to, None, chunk.start, &chunk.planes))
+                .unwrap();
+            decoder.finish().unwrap();
+            assert!(device.read(&copy, copy.size()).unwrap() == bytes);
+        }
+    };
     std::thread::scope(|scope| {
-        scope.spawn(encode);
-        scope.spawn(encode);
+        scope.spawn(words);
+        scope.spawn(words);
+        scope.spawn(there_and_back);
     });
 }
 
@@ -119,30 +134,6 @@ fn impossible_requests_are_refused() {
     let region = Region::new(&closed, 0, 64).unwrap();
     assert!(matches!(encoder.snapshot(&region), Err(Error::InvalidArgument(_))));
     assert!(encoder.encode(region, None, |_| Ok(())).is_err());
-    // More than a device allows, and more than it has.
+    // More than a device allows.
     assert!(matches!(device.storage("huge", 1 << 40), Err(Error::Device(_))));
-}
-
-#[test]
-fn memory_is_steady_over_a_thousand_saves() {
-    let Some(device) = device() else { return };
-    let (buffer, bytes) = tensor(&device, 1 << 15);
-    let region = Region::new(&buffer, 0, bytes.len() as u64).unwrap();
-    let mut encoder = Encoder::new(&device, bf16_plan()).unwrap();
-    let mut resident = Vec::new();
-    for save in 0..1000 {
-        let snapshot = encoder.snapshot(&region).unwrap();
-        encoder.encode(&snapshot, None, |_| Ok(())).unwrap();
-        encoder.recycle(snapshot);
-        if save % 250 == 249 {
-            let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-            resident.extend(statm.split(' ').nth(1).and_then(|n| n.parse::<u64>().ok()));
-        }
-    }
-    if let [first, .., last, very_last] = resident[..] {
-        println!("resident pages every 250 saves: {resident:?}");
-        // Other tests run beside this one, and take memory for a while; a leak of one chunk a save
-        // would be 24 MiB.
-        assert!(last.min(very_last) < first + (64 << 20) / 4096, "{resident:?}");
-    }
 }

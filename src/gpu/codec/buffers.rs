@@ -8,28 +8,28 @@
 //! packed  the parts of the rest with fewer than 8 bits
 //! ```
 
-use super::{Plan, Predictor, Transform, rests};
+use super::{Plan, Predictor, Transform, rests, snapshot::Part};
 use crate::{
     error::Result,
-    gpu::{Device, Pass, Recorder, Region},
+    gpu::{Buffer, Device, Pass, Recorder, Region},
     shader::{AlignParams, DeltaParams},
 };
 
 pub(super) struct Buffers {
-    pub uniforms: wgpu::Buffer,
-    pub words: wgpu::Buffer,
-    pub cover: wgpu::Buffer,
+    pub uniforms: Buffer,
+    pub words: Buffer,
+    pub cover: Buffer,
     pub base: Option<Base>,
-    pub planes: wgpu::Buffer,
+    pub planes: Buffer,
     /// For each plane of the rest that has fewer than 8 bits: that plane, its bits, its buffer.
-    pub packed: Vec<(usize, u8, wgpu::Buffer)>,
+    pub packed: Vec<(usize, u8, Buffer)>,
 }
 
 pub(super) struct Base {
     predictor: Predictor,
-    cover: wgpu::Buffer,
-    words: wgpu::Buffer,
-    pub delta: wgpu::Buffer,
+    cover: Buffer,
+    words: Buffer,
+    pub delta: Buffer,
 }
 
 impl Buffers {
@@ -64,25 +64,26 @@ impl Buffers {
         })
     }
 
-    /// Records the copies of a chunk of a tensor and of its base into the slot.
-    pub fn copy_in(&self, encoder: &mut wgpu::CommandEncoder, chunk: &Region<'_>) {
-        chunk.copy_to(encoder, if chunk.shift() == 0 { &self.words } else { &self.cover }, 0);
+    /// Brings a chunk of a tensor into the slot, which must not be in use.
+    pub fn bring(&self, recorder: &mut Recorder<'_>, chunk: &Part<'_>) -> Result<()> {
+        bring(recorder, chunk, &self.cover, &self.words)
     }
 
-    /// As [`Buffers::copy_in`] for the base.
-    pub fn copy_base(&self, encoder: &mut wgpu::CommandEncoder, chunk: &Region<'_>) {
-        if let Some(base) = &self.base {
-            chunk.copy_to(encoder, if chunk.shift() == 0 { &base.words } else { &base.cover }, 0);
+    /// As [`Buffers::bring`] for the base.
+    pub fn bring_base(&self, recorder: &mut Recorder<'_>, chunk: &Part<'_>) -> Result<()> {
+        match &self.base {
+            Some(base) => bring(recorder, chunk, &base.cover, &base.words),
+            None => Ok(()),
         }
     }
 
-    /// Moves a copied chunk to the start of `words`.
-    pub fn align(&self, pass: &mut Pass<'_>, chunk: &Region<'_>) -> Result<()> {
+    /// Moves a chunk that was brought to the start of `words`.
+    pub fn align(&self, pass: &mut Pass<'_>, chunk: &Part<'_>) -> Result<()> {
         take(pass, chunk, &self.cover, &self.words)
     }
 
     /// As [`Buffers::align`] for the base.
-    pub fn align_base(&self, pass: &mut Pass<'_>, chunk: &Region<'_>) -> Result<()> {
+    pub fn align_base(&self, pass: &mut Pass<'_>, chunk: &Part<'_>) -> Result<()> {
         match &self.base {
             Some(base) => take(pass, chunk, &base.cover, &base.words),
             None => Ok(()),
@@ -101,7 +102,7 @@ impl Buffers {
     }
 
     /// The words to be transformed: the chunk's, or their deltas.
-    pub fn subject(&self) -> &wgpu::Buffer {
+    pub fn subject(&self) -> &Buffer {
         self.base.as_ref().map_or(&self.words, |base| &base.delta)
     }
 
@@ -136,14 +137,25 @@ fn align_params(chunk: &Region<'_>) -> AlignParams {
     AlignParams { n_bytes: chunk.len() as u32, shift: chunk.shift() as u32 }
 }
 
-fn take(
-    pass: &mut Pass<'_>,
-    chunk: &Region<'_>,
-    cover: &wgpu::Buffer,
-    words: &wgpu::Buffer,
+fn bring(
+    recorder: &mut Recorder<'_>,
+    chunk: &Part<'_>,
+    cover: &Buffer,
+    words: &Buffer,
 ) -> Result<()> {
-    if chunk.shift() == 0 {
-        return Ok(());
+    match chunk {
+        Part::Host(bytes) => return recorder.device().write_at(words, 0, bytes),
+        Part::Device(chunk) if chunk.shift() == 0 => chunk.copy_to(recorder.encoder(), words, 0),
+        Part::Device(chunk) => chunk.copy_to(recorder.encoder(), cover, 0),
     }
-    pass.dispatch("take", &align_params(chunk), chunk.len().div_ceil(4), &[cover, words])
+    Ok(())
+}
+
+fn take(pass: &mut Pass<'_>, chunk: &Part<'_>, cover: &Buffer, words: &Buffer) -> Result<()> {
+    match chunk {
+        Part::Device(chunk) if chunk.shift() != 0 => {
+            pass.dispatch("take", &align_params(chunk), chunk.len().div_ceil(4), &[cover, words])
+        }
+        _ => Ok(()),
+    }
 }

@@ -96,7 +96,7 @@ impl Decoder {
 
         let mut recorder = Recorder::new(device, &slot.buffers.uniforms);
         if let Some(base) = &base {
-            slot.buffers.copy_base(recorder.encoder(), base);
+            slot.buffers.bring_base(&mut recorder, base)?;
         }
         if !whole {
             slot.buffers.copy_cover(recorder.encoder(), &chunk);

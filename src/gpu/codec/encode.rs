@@ -3,10 +3,10 @@
 mod head;
 mod slot;
 
-use super::{Plan, Planes, Snapshot, Symbols, Tensor, Transform};
+use super::{Plan, Planes, Snapshot, Symbols, Tensor, Transform, snapshot::Part};
 use crate::{
     error::{Error, Result},
-    gpu::{Device, Recorder, Region, buffer::Mapped},
+    gpu::{Buffer, Device, Recorder, Region, buffer::Mapped},
 };
 use head::{HEAD_LEN, Head};
 use slot::{Layout, Slot};
@@ -45,7 +45,7 @@ pub struct Encoder {
     depth: usize,
     slots: Vec<Slot>,
     /// Buffers of snapshots that are no longer needed.
-    pool: Vec<wgpu::Buffer>,
+    pool: Vec<Buffer>,
 }
 
 /// A chunk that an [`Encoder`] hands to the sink.
@@ -127,7 +127,7 @@ impl Encoder {
     }
 
     /// Transforms a tensor and calls `sink` with each of its chunks in order. The base, which the
-    /// plan must have a predictor for, is as long as the tensor.
+    /// plan must have a predictor for, is as long as the tensor. Either may be in host memory.
     ///
     /// # Errors
     /// [`Error::Device`] where the device fails, after which nothing of this call is in flight
@@ -209,8 +209,8 @@ impl Encoder {
         &self,
         index: usize,
         start: u64,
-        chunk: &Region<'_>,
-        base: Option<Region<'_>>,
+        chunk: &Part<'_>,
+        base: Option<Part<'_>>,
         stats: &mut Stats,
     ) -> Result<Transformed> {
         let slot = &self.slots[index];
@@ -219,9 +219,9 @@ impl Encoder {
         let encoder = recorder.encoder();
         encoder.clear_buffer(&slot.counts, 0, None);
         encoder.clear_buffer(&slot.n_escapes, 0, None);
-        slot.buffers.copy_in(encoder, chunk);
+        slot.buffers.bring(&mut recorder, chunk)?;
         if let Some(base) = &base {
-            slot.buffers.copy_base(encoder, base);
+            slot.buffers.bring_base(&mut recorder, base)?;
         }
         let mut pass = recorder.pass(slot.times.as_ref().map(|(set, _)| set));
         slot.buffers.align(&mut pass, chunk)?;
@@ -249,7 +249,7 @@ impl Encoder {
         }
         let known = layout.len;
         let n = len / self.plan.word_len as u64;
-        let mut recorder = Recorder::new(&self.device, &slot.buffers.uniforms);
+        let mut recorder = Recorder::for_copies(&self.device);
         let encoder = recorder.encoder();
         let split = self.plan.fields().is_some();
         let form = match &slot.cascade {

@@ -1,8 +1,9 @@
-//! Copies of tensors within the device, so that training may go on changing the original.
+//! Where a tensor is while it is coded, and copies within the device, so that training may go on
+//! changing the original.
 
 use crate::{
     error::Result,
-    gpu::{Device, Recorder, Region},
+    gpu::{Buffer, Device, Recorder, Region},
 };
 
 /// Bytes of a segment: whole chunks, and below every device's limit on buffers.
@@ -12,7 +13,7 @@ const SEGMENT_LEN: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct Snapshot {
     /// Consecutive parts of [`SEGMENT_LEN`] bytes, the last one shorter.
-    segments: Vec<wgpu::Buffer>,
+    segments: Vec<Buffer>,
     /// Where each part begins in its first word, as in the original.
     shift: u64,
     len: u64,
@@ -24,11 +25,10 @@ impl Snapshot {
     pub(super) fn take(
         device: &Device,
         region: &Region<'_>,
-        pool: &mut Vec<wgpu::Buffer>,
+        pool: &mut Vec<Buffer>,
     ) -> Result<Snapshot> {
         region.require(wgpu::BufferUsages::COPY_SRC, "COPY_SRC")?;
-        let uniforms = Recorder::uniforms(device)?;
-        let mut recorder = Recorder::new(device, &uniforms);
+        let mut recorder = Recorder::for_copies(device);
         let mut segments = Vec::new();
         for start in (0..region.len()).step_by(SEGMENT_LEN as usize) {
             let part = region.part(start, SEGMENT_LEN.min(region.len() - start));
@@ -36,7 +36,10 @@ impl Snapshot {
             let kept = pool.iter().position(|b| b.size() >= need && b.size() / 2 <= need);
             let segment = match kept {
                 Some(i) => pool.swap_remove(i),
-                None => device.storage("snapshot", need)?,
+                None => device.storage("snapshot", need).or_else(|_| {
+                    pool.clear();
+                    device.storage("snapshot", need)
+                })?,
             };
             part.copy_to(recorder.encoder(), &segment, 0);
             segments.push(segment);
@@ -55,7 +58,7 @@ impl Snapshot {
         self.len == 0
     }
 
-    pub(super) fn into_buffers(self) -> Vec<wgpu::Buffer> {
+    pub(super) fn into_buffers(self) -> Vec<Buffer> {
         self.segments
     }
 
@@ -66,13 +69,31 @@ impl Snapshot {
     }
 }
 
-/// Where the bytes of a tensor lie on the device.
+/// Where the bytes of a tensor lie.
 #[derive(Clone, Copy, Debug)]
 pub enum Tensor<'t> {
     /// In a caller's buffer, which must not change until the chunks are there.
     Region(Region<'t>),
     /// In a copy.
     Snapshot(&'t Snapshot),
+    /// In host memory, such as a mapped file; they are sent to the device chunk by chunk.
+    Host(&'t [u8]),
+}
+
+/// A chunk of a tensor on its way to the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Part<'t> {
+    Device(Region<'t>),
+    Host(&'t [u8]),
+}
+
+impl Part<'_> {
+    pub fn len(&self) -> u64 {
+        match self {
+            Part::Device(region) => region.len(),
+            Part::Host(bytes) => bytes.len() as u64,
+        }
+    }
 }
 
 impl<'t> Tensor<'t> {
@@ -81,6 +102,7 @@ impl<'t> Tensor<'t> {
         match self {
             Tensor::Region(region) => region.len(),
             Tensor::Snapshot(snapshot) => snapshot.len(),
+            Tensor::Host(bytes) => bytes.len() as u64,
         }
     }
 
@@ -90,17 +112,24 @@ impl<'t> Tensor<'t> {
     }
 
     /// The bytes of a chunk: chunks divide segments evenly.
-    pub(super) fn part(&self, start: u64, len: u64) -> Result<Region<'t>> {
-        match self {
-            Tensor::Region(region) => Ok(region.part(start, len)),
-            Tensor::Snapshot(snapshot) => snapshot.part(start, len),
-        }
+    pub(super) fn part(&self, start: u64, len: u64) -> Result<Part<'t>> {
+        Ok(match self {
+            Tensor::Region(region) => Part::Device(region.part(start, len)),
+            Tensor::Snapshot(snapshot) => Part::Device(snapshot.part(start, len)?),
+            Tensor::Host(bytes) => Part::Host(&bytes[start as usize..][..len as usize]),
+        })
     }
 }
 
 impl<'t> From<Region<'t>> for Tensor<'t> {
     fn from(region: Region<'t>) -> Self {
         Tensor::Region(region)
+    }
+}
+
+impl<'t> From<&'t [u8]> for Tensor<'t> {
+    fn from(bytes: &'t [u8]) -> Self {
+        Tensor::Host(bytes)
     }
 }
 

@@ -5,8 +5,8 @@ use crate::{
     codec::{Delta, Transforms},
     error::{Error, Result},
     gpu::{
-        Device, Encoder, Pass, Plan, Planes, Recorder, Region, Symbols, Transform, buffer::Mapped,
-        codec::split_params,
+        Buffer, Device, Encoder, Pass, Plan, Planes, Recorder, Region, Symbols, Transform,
+        buffer::Mapped, codec::split_params,
     },
     shader::{DeltaParams, GroupParams},
     transform::split::{PlanesMut, Split},
@@ -36,13 +36,13 @@ pub(super) struct Requests {
 struct Buffers {
     len: u64,
     planes_len: u64,
-    uniforms: wgpu::Buffer,
-    words: wgpu::Buffer,
-    base: wgpu::Buffer,
-    planes: wgpu::Buffer,
-    n_escapes: wgpu::Buffer,
-    staging: wgpu::Buffer,
-    clock: Option<(wgpu::QuerySet, wgpu::Buffer)>,
+    uniforms: Buffer,
+    words: Buffer,
+    base: Buffer,
+    planes: Buffer,
+    n_escapes: Buffer,
+    staging: Buffer,
+    clock: Option<(wgpu::QuerySet, Buffer)>,
 }
 
 impl Requests {

@@ -3,7 +3,7 @@
 use crate::{
     entropy::cascade::MAX_LEVELS,
     error::Result,
-    gpu::{Device, Pass},
+    gpu::{Buffer, Device, Pass},
     shader::CascadeParams,
 };
 
@@ -12,13 +12,13 @@ const TILE: usize = 4096;
 
 /// The buffers of one chunk's cascade.
 pub(super) struct Cascade {
-    order: wgpu::Buffer,
-    tiles: wgpu::Buffer,
+    order: Buffer,
+    tiles: Buffer,
     /// Of each level.
-    totals: Vec<wgpu::Buffer>,
-    digits: wgpu::Buffer,
+    totals: Vec<Buffer>,
+    digits: Buffer,
     /// The symbols below a level and those of it, in turn.
-    below: [wgpu::Buffer; 2],
+    below: [Buffer; 2],
 }
 
 /// A cascade whose lengths fit each other.
@@ -75,7 +75,7 @@ impl Cascade {
     }
 
     /// The buffers that hold how many symbols pass each level, once expanded.
-    pub fn totals(&self) -> &[wgpu::Buffer] {
+    pub fn totals(&self) -> &[Buffer] {
         &self.totals
     }
 
@@ -92,7 +92,7 @@ impl Cascade {
     }
 
     /// Adds the expansion of all levels; the symbols end in `out`.
-    pub fn expand(&self, pass: &mut Pass<'_>, sizes: &[usize], out: &wgpu::Buffer) -> Result<()> {
+    pub fn expand(&self, pass: &mut Pass<'_>, sizes: &[usize], out: &Buffer) -> Result<()> {
         let [mut below, mut symbols] = [&self.below[0], &self.below[1]];
         let levels: Vec<_> = starts(sizes).zip(sizes).enumerate().take(sizes.len() - 1).collect();
         for (level, (digits_at, &size)) in levels.into_iter().rev() {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     error::Result,
-    gpu::{Device, Pass},
+    gpu::{Buffer, Device, Pass},
     shader::{BitplaneParams, CascadeParams, HistogramParams, PackParams},
     transform::{bitplane::plane_len, split::Split},
 };
@@ -19,21 +19,21 @@ const COUNTED: u64 = 8;
 /// The buffers of a chunk, with those that only encoding needs.
 pub(super) struct Slot {
     pub buffers: Buffers,
-    pub counts: wgpu::Buffer,
-    pub n_escapes: wgpu::Buffer,
+    pub counts: Buffer,
+    pub n_escapes: Buffer,
     pub cascade: Option<Cascade>,
-    pub head: wgpu::Buffer,
-    pub staging: wgpu::Buffer,
-    pub times: Option<(wgpu::QuerySet, wgpu::Buffer)>,
+    pub head: Buffer,
+    pub staging: Buffer,
+    pub times: Option<(wgpu::QuerySet, Buffer)>,
 }
 
 pub(super) struct Cascade {
-    order: wgpu::Buffer,
-    tiles: wgpu::Buffer,
-    totals: wgpu::Buffer,
-    digits: wgpu::Buffer,
-    pub levels: wgpu::Buffer,
-    pub raw: wgpu::Buffer,
+    order: Buffer,
+    tiles: Buffer,
+    totals: Buffer,
+    digits: Buffer,
+    pub levels: Buffer,
+    pub raw: Buffer,
     /// u32 words from one further level to the next.
     pub stride: u64,
 }
