@@ -128,7 +128,7 @@ impl Stream {
     #[cfg(target_arch = "x86_64")]
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub(crate) fn avx2(&mut self, blocks: usize) -> avx2::Lanes {
+    pub(crate) fn avx2<const CROSSED: bool>(&mut self, blocks: usize) -> avx2::Lanes<CROSSED> {
         self.len += blocks * BLOCK;
         avx2::Lanes::new(&self.lanes)
     }

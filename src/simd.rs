@@ -111,12 +111,12 @@ impl Level {
     }
 }
 
-/// Fetches the lines of `bytes[at..at + len]`, as far as they exist, into the caches without
+/// Fetches the lines of `bytes[at..at + len]`, if all of them exist, into the caches without
 /// waiting for them. Streams that the hardware follows end at every page of 4 KiB.
 #[inline(always)]
 pub(crate) fn prefetch(bytes: &[u8], at: usize, len: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in bytes.get(at..).unwrap_or(&[]).chunks(64).take(len / 64) {
+    for line in bytes.get(at..at.saturating_add(len)).unwrap_or(&[]).chunks(64) {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: the line is memory of ours, and fetching it changes nothing.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) }

@@ -187,7 +187,7 @@ fn vary(level: Level, hf: HeadFields, words: &[u8], row: usize, word: usize) -> 
     let mut sampled = 0;
     let starts = (0..n_rows).step_by(n_rows.div_ceil(ROWS));
     let starts = starts.map(|r| (r * row + (row - width) / 2) * word);
-    starts.clone().for_each(|start| simd::prefetch(words, start, width * word + 64));
+    starts.clone().for_each(|start| simd::prefetch(words, start, width * word));
     for start in starts {
         heads.extend(words[start..start + width * word].chunks_exact(word).map(|w| match w {
             [b] => u16::from(b.rotate_left(1)),

@@ -115,19 +115,23 @@ fn decode_32(table: __m256i, digits: &[u8; 8], escapes: &[u8; PAD]) -> (__m256i,
     let mine = _mm256_set1_epi32(0x0C03_0C03);
     let index = _mm256_and_si256(v, mine);
     let symbols = _mm256_shuffle_epi8(table, index);
-    let escaped = _mm256_cmpeq_epi8(index, mine);
+    let common = _mm256_cmpgt_epi8(mine, index);
 
-    // The negative count of escapes up to each place of a lane: within eight places by shifts,
-    // then the count of the lower eight is added to the upper eight.
-    let count = _mm256_add_epi8(escaped, _mm256_slli_epi64::<8>(escaped));
+    // The negative count of common symbols up to each place of a lane: within eight places by
+    // shifts, then the count of the lower eight is added to the upper eight.
+    let count = _mm256_add_epi8(common, _mm256_slli_epi64::<8>(common));
     let count = _mm256_add_epi8(count, _mm256_slli_epi64::<16>(count));
     let count = _mm256_add_epi8(count, _mm256_slli_epi64::<32>(count));
     let lower = _mm256_set_epi64x(SEVENTH, ZERO, SEVENTH, ZERO);
     let count = _mm256_add_epi8(count, _mm256_shuffle_epi8(count, lower));
-    // Place k of the escapes is −(k + 1) inverted; places of no escape get a set top bit.
-    let places = _mm256_xor_si256(_mm256_and_si256(count, escaped), _mm256_set1_epi8(-1));
+    // Together with its place that is which of the escapes an escape is; common symbols get a set
+    // top bit, which makes the shuffle leave a zero.
+    let places = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+    ));
+    let places = _mm256_or_si256(_mm256_add_epi8(count, places), common);
 
-    let mask = _mm256_movemask_epi8(escaped) as u32;
+    let mask = !_mm256_movemask_epi8(common) as u32;
     let n_first = (mask as u16).count_ones() as usize;
     let from = _mm256_set_m128i(load_half(&escapes[n_first..]), load_half(escapes));
     let expanded = _mm256_shuffle_epi8(from, places);

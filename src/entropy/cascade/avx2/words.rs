@@ -9,7 +9,7 @@ use crate::{
     hash::{BLOCK, Stream},
     simd::{
         self,
-        avx2::{load, store},
+        avx2::{load, store, store_half},
     },
 };
 use std::arch::x86_64::*;
@@ -33,7 +33,7 @@ pub(in super::super) fn encode_bf16(
     let mut done = 0;
     if let Some(hash) = hash {
         let blocks = bytes.len().saturating_sub(1) / BLOCK;
-        let mut sum = hash.avx2(blocks);
+        let mut sum = hash.avx2::<false>(blocks);
         let outputs = digits.as_chunks_mut::<{ WORDS / 4 }>().0.iter_mut();
         let outputs = outputs.zip(rest.as_chunks_mut::<WORDS>().0);
         let inputs = bytes.as_chunks::<BLOCK>().0[..blocks].iter();
@@ -133,7 +133,7 @@ fn decode_blocks<const PLACE: u8>(
     hash: &mut Stream,
 ) -> Option<usize> {
     let blocks = bytes.len() / BLOCK;
-    let mut sum = hash.avx2(blocks);
+    let mut sum = hash.avx2::<true>(blocks);
     let mut last = _mm256_setzero_si256();
     let mut n = 0;
     let mut padded = [0; WORDS + PAD];
@@ -162,16 +162,22 @@ fn decode_blocks<const PLACE: u8>(
         let mut k = 0;
         for (j, ((digits, rest), out)) in inputs.zip(window.as_chunks_mut::<64>().0).enumerate() {
             let (symbols, taken) = decode_32(table, digits, near[k % WORDS..].first_chunk()?);
-            let [a, b] = join(symbols, load(rest));
+            let [a, b] = join_crossed(symbols, load(rest));
             sum.add(j, [a, b]);
             k += taken;
             if PLACE == NEAR || usual {
+                let [a, b] = uncross([a, b]);
                 store(&mut out[..32], a);
                 store(&mut out[32..], b);
             } else {
-                let (first, second) = match PLACE {
-                    ALIGNED => (a, b),
-                    _ => (halves(last, a), halves(a, b)),
+                let [first, second] = match PLACE {
+                    ALIGNED => uncross([a, b]),
+                    // The upper half of what is last, then the lower one of what is first; and
+                    // what is between them.
+                    _ => [
+                        _mm256_permute2x128_si256::<0x21>(last, a),
+                        _mm256_blend_epi32::<0b1111_0000>(b, a),
+                    ],
                 };
                 let at = out.as_mut_ptr().cast::<__m256i>();
                 // SAFETY: `out` has 64 bytes, at a multiple of 32, as the window does.
@@ -186,18 +192,13 @@ fn decode_blocks<const PLACE: u8>(
         n += k;
     }
     if PLACE == MIDDLE && blocks > 0 {
-        store(&mut bytes[blocks * BLOCK - 32..], last);
+        // Its lower half is there already, though it is not what is before the upper one.
+        let upper = _mm256_extracti128_si256::<1>(last);
+        store_half(&mut bytes[blocks * BLOCK - 16..], upper);
     }
     _mm_sfence();
     sum.put_back(hash);
     Some(n)
-}
-
-/// The upper half of `a`, then the lower one of `b`.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn halves(a: __m256i, b: __m256i) -> __m256i {
-    _mm256_permute2x128_si256::<0x21>(a, b)
 }
 
 /// Exponents, and signs and mantissas, of 32 bf16 words.
@@ -218,8 +219,22 @@ fn split(words: [__m256i; 2]) -> (__m256i, __m256i) {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn join(symbols: __m256i, rest: __m256i) -> [__m256i; 2] {
+    uncross(join_crossed(symbols, rest))
+}
+
+/// [`join`] that leaves quarters 0 and 2 in the first register, 1 and 3 in the second.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn join_crossed(symbols: __m256i, rest: __m256i) -> [__m256i; 2] {
     let rotate = |v| _mm256_or_si256(_mm256_srli_epi16::<1>(v), _mm256_slli_epi16::<15>(v));
     let lo = rotate(_mm256_unpacklo_epi8(rest, symbols));
     let hi = rotate(_mm256_unpackhi_epi8(rest, symbols));
-    [_mm256_permute2x128_si256::<0x20>(lo, hi), _mm256_permute2x128_si256::<0x31>(lo, hi)]
+    [lo, hi]
+}
+
+/// Puts quarters in order.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn uncross([a, b]: [__m256i; 2]) -> [__m256i; 2] {
+    [_mm256_permute2x128_si256::<0x20>(a, b), _mm256_permute2x128_si256::<0x31>(a, b)]
 }
