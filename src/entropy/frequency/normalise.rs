@@ -38,8 +38,10 @@ fn ratio(c: u32, d: u32) -> u64 {
 
 /// Frequencies of full precision that sum to 4096. At least two symbols are present.
 fn apportion(counts: &[u32; 256], total: u64) -> Option<[u32; 256]> {
-    let share =
-        |c: u32, units: u64, total: u64| ((2 * u64::from(c) * units + total) / (2 * total)) as u32;
+    let share = |c: u32, units: u64, total: u64| match c {
+        0 => 0,
+        c => ((2 * u64::from(c) * units + total) / (2 * total)) as u32,
+    };
     // Symbols that round to zero still take a whole unit, so the others share what is left.
     let mut freq = counts.map(|c| share(c, u64::from(SCALE), total));
     let (mut units, mut rest) = (u64::from(SCALE), total);
@@ -75,39 +77,70 @@ fn apportion(counts: &[u32; 256], total: u64) -> Option<[u32; 256]> {
     Some(freq)
 }
 
-/// Rounds all but the first largest of `freq` to precision `k`, keeping the sum.
+/// Rounds all but the first largest of `freq` to precision `k`, keeping the sum. It works on the
+/// symbols that are present, and keeps what each would gain or lose: each step is a scan.
 fn coarsen(counts: &[u32; 256], freq: &mut [u32; 256], k: u32) {
-    for f in &mut *freq {
-        let q = rank(*f, k);
-        let (below, above) = (unrank(q, k), unrank(q + 1, k));
-        *f = if *f - below <= above - *f { below } else { above };
+    let present: Vec<usize> = (0..256).filter(|&s| freq[s] > 0).collect();
+    let counts: Vec<u32> = present.iter().map(|&s| counts[s]).collect();
+    let mut f: Vec<u32> = present.iter().map(|&s| nearest(freq[s], k)).collect();
+    let sum = f.iter().sum();
+    if sum > SCALE {
+        shrink(&counts, &mut f, k, sum);
+    } else {
+        grow(&counts, &mut f, k, sum);
     }
-    let mut sum: u32 = freq.iter().sum();
+    present.iter().zip(f).for_each(|(&s, f)| freq[s] = f);
+}
+
+/// The frequency of precision `k` that is nearest.
+fn nearest(f: u32, k: u32) -> u32 {
+    let q = rank(f, k);
+    let (below, above) = (unrank(q, k), unrank(q + 1, k));
+    if f - below <= above - f { below } else { above }
+}
+
+/// Makes frequencies smaller where that costs least, until their sum is at most 4096, and grows
+/// them where it then is less.
+fn shrink(counts: &[u32], f: &mut [u32], k: u32, mut sum: u32) {
+    let below = |f: u32| unrank(rank(f, k) - 1, k);
+    let loss = |c: u32, f: u32| if f > 1 { ratio(c, f + below(f)) } else { u64::MAX };
+    let mut losses: Vec<u64> = counts.iter().zip(&*f).map(|(&c, &f)| loss(c, f)).collect();
     while sum > SCALE {
-        let below = |f: u32| unrank(rank(f, k) - 1, k);
-        let fine = (0..256).filter(|&s| freq[s] > 1);
-        let loss = |&s: &usize| ratio(counts[s], freq[s] + below(freq[s]));
-        let Some(s) = fine.min_by_key(loss) else { return };
-        sum -= freq[s] - below(freq[s]);
-        freq[s] = below(freq[s]);
+        let least = losses.iter().fold(u64::MAX, |a, &b| a.min(b));
+        let i = losses.iter().position(|&loss| loss == least);
+        let Some(i) = i.filter(|_| least < u64::MAX) else { return };
+        sum -= f[i] - below(f[i]);
+        f[i] = below(f[i]);
+        losses[i] = loss(counts[i], f[i]);
     }
-    let top = first_largest(freq);
+    grow(counts, f, k, sum);
+}
+
+/// Makes frequencies larger where that gains most, until their sum is 4096. The first largest
+/// takes what is left as soon as it gains more that way.
+fn grow(counts: &[u32], f: &mut [u32], k: u32, mut sum: u32) {
+    let top = first_largest(f);
+    let above = |f: u32| unrank(rank(f, k) + 1, k);
+    let mut aboves: Vec<u32> = f.iter().map(|&f| above(f)).collect();
+    let gain = |c: u32, f: u32, above: u32| ratio(c, f + above);
+    let mut gains: Vec<u64> = (0..f.len()).map(|i| gain(counts[i], f[i], aboves[i])).collect();
     while sum < SCALE {
         let missing = SCALE - sum;
-        let above = |f: u32| unrank(rank(f, k) + 1, k);
-        let fits = |&s: &usize| freq[s] > 0 && above(freq[s]) <= freq[top].min(freq[s] + missing);
-        let gain = |&s: &usize| ratio(counts[s], freq[s] + above(freq[s]));
-        let best = (0..256).filter(fits).max_by_key(gain);
-        match best.filter(|s| gain(s) > ratio(counts[top], 2 * freq[top] + missing)) {
-            Some(s) => {
-                sum += above(freq[s]) - freq[s];
-                freq[s] = above(freq[s]);
-            }
-            None => {
-                freq[top] += missing;
-                return;
+        let (mut best, mut most) = (None, ratio(counts[top], 2 * f[top] + missing) + 1);
+        let now = f.iter().zip(&aboves).zip(&gains);
+        for (i, ((&f_i, &above), &gain)) in now.enumerate() {
+            if gain >= most && above <= f[top].min(f_i + missing) {
+                (best, most) = (Some(i), gain);
             }
         }
+        let Some(i) = best else {
+            f[top] += missing;
+            return;
+        };
+        sum += aboves[i] - f[i];
+        f[i] = aboves[i];
+        aboves[i] = above(f[i]);
+        gains[i] = gain(counts[i], f[i], aboves[i]);
     }
 }
 
