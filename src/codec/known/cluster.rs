@@ -5,7 +5,11 @@
 //! one cluster a context, the pair of neighbours whose union costs least is merged until at most
 //! sixteen are left and every further merge would cost more than the table it saves.
 
-use crate::bits::log2_q16;
+use crate::{
+    bits::log2_q16,
+    entropy::histogram,
+    simd::{Level, for_every_level},
+};
 
 /// Most clusters: tables of a chunk.
 pub const MOST: usize = 16;
@@ -16,46 +20,64 @@ const SYMBOL_BITS: u64 = 5;
 /// Counts of symbols by context.
 pub struct Joint {
     counts: Vec<[u32; 256]>,
-    /// Which contexts occur: the counts of others are zero.
-    occurs: [bool; 256],
+    /// Not zero for contexts that occur: the counts of others are zero.
+    occurs: [u32; 256],
 }
 
 impl Default for Joint {
     fn default() -> Self {
-        Joint { counts: vec![[0; 256]; 256], occurs: [false; 256] }
+        Joint { counts: vec![[0; 256]; 256], occurs: [0; 256] }
     }
 }
 
 impl Joint {
-    /// Starts from zero.
-    pub fn clear(&mut self) {
+    /// Counts symbols under their contexts, from zero: the first `group` of each `step` times as
+    /// many.
+    pub fn count(
+        &mut self,
+        level: Level,
+        contexts: &[u8],
+        symbols: &[u8],
+        group: usize,
+        step: usize,
+    ) {
         for (counts, occurs) in self.counts.iter_mut().zip(&mut self.occurs) {
-            if std::mem::take(occurs) {
+            if std::mem::take(occurs) != 0 {
                 *counts = [0; 256];
+            }
+        }
+        histogram::mark(level, contexts, &mut self.occurs);
+        let counts = self.counts.as_flattened_mut().first_chunk_mut::<{ 1 << 16 }>();
+        let Some(counts) = counts else { return };
+        let mut pairs = [0; PAIRS];
+        let groups = contexts.chunks(group * step).zip(symbols.chunks(group * step));
+        for (contexts, symbols) in groups {
+            let n = group.min(contexts.len());
+            for (contexts, symbols) in contexts[..n].chunks(PAIRS).zip(symbols[..n].chunks(PAIRS)) {
+                let pairs = &mut pairs[..contexts.len()];
+                pair(level, contexts, symbols, pairs);
+                pairs.iter().for_each(|&pair| counts[usize::from(pair)] += 1);
             }
         }
     }
 
-    /// Counts every symbol under its context.
-    pub fn add(&mut self, contexts: &[u8], symbols: &[u8]) {
-        let Some(counts) = self.counts.first_chunk_mut::<256>() else { return };
-        for (&context, &symbol) in contexts.iter().zip(symbols) {
-            self.occurs[usize::from(context)] = true;
-            counts[usize::from(context)][usize::from(symbol)] += 1;
-        }
-    }
-
-    /// The contexts that occur, with the counts of their symbols and their sum.
+    /// The contexts that were counted, with the counts of their symbols and their sum.
     fn occurring(&self) -> Vec<(u8, &[u32; 256], u64)> {
         let all = (0..=255).zip(&self.counts).zip(self.occurs);
         let sum = |counts: &[u32; 256]| counts.iter().map(|&c| u64::from(c)).sum();
-        all.filter(|(_, occurs)| *occurs).map(|((i, c), _)| (i, c, sum(c))).collect()
+        let those = all.filter(|(_, occurs)| *occurs != 0).map(|((i, c), _)| (i, c, sum(c)));
+        those.filter(|(.., n)| *n > 0).collect()
     }
+}
 
-    /// Counts from zero.
-    pub fn count(&mut self, contexts: &[u8], symbols: &[u8]) {
-        self.clear();
-        self.add(contexts, symbols);
+/// Pairs formed at a time. Where they wait in memory, counting takes half the time.
+const PAIRS: usize = 1024;
+
+for_every_level! {
+    fn pair(contexts: &[u8], symbols: &[u8], out: &mut [u16]) {
+        for ((out, &context), &symbol) in out.iter_mut().zip(contexts).zip(symbols) {
+            *out = u16::from_le_bytes([symbol, context]);
+        }
     }
 }
 
@@ -173,7 +195,8 @@ mod tests {
             .iter()
             .zip(0u32..)
             .map(|(&c, i)| if c < 120 { i / 40 % 2 } else { 10 + i / 40 % 64 });
-        joint.count(&contexts, &symbols.map(|s| s as u8).collect::<Vec<_>>());
+        let symbols: Vec<u8> = symbols.map(|s| s as u8).collect();
+        joint.count(Level::best(), &contexts, &symbols, 1, 1);
         let clusters = Clusters::of(&joint);
         assert_eq!(clusters.starts, [120]);
         assert_eq!(clusters.counts[0].iter().sum::<u32>(), 20_000);
@@ -183,9 +206,9 @@ mod tests {
     fn there_are_never_more_than_sixteen() {
         let mut joint = Joint::default();
         let all: Vec<u8> = (0..256 * 1000u32).map(|i| i as u8).collect();
-        joint.count(&all, &all);
+        joint.count(Level::best(), &all, &all, 64, 1);
         assert_eq!(Clusters::of(&joint).counts.len(), MOST);
-        joint.count(&[], &[]);
+        joint.count(Level::best(), &[], &[], 64, 1);
         assert!(Clusters::of(&joint).counts.is_empty());
     }
 }

@@ -19,7 +19,7 @@ use crate::{
         adam::{self, SECOND_ORDERS, Second, SecondInputs, WEIGHT_ORDERS, WeightInputs, Weights},
         cast::{self, Narrow},
     },
-    simd::{Level, for_every_level},
+    simd::{Level, for_every_level, prefetch},
 };
 
 /// How words are predicted.
@@ -151,10 +151,10 @@ impl Predictor {
                 exponents(level, v, contexts);
             }
             (Predictor::Signed, [_, moment]) => {
-                sizes(level, *spec, predicted, contexts);
+                sizes_ahead(level, *spec, predicted, contexts);
                 signs(level, moment, contexts);
             }
-            _ => sizes(level, *spec, predicted, contexts),
+            _ => sizes_ahead(level, *spec, predicted, contexts),
         }
     }
 
@@ -226,6 +226,17 @@ fn take<const N: usize>(payload: &mut &[u8]) -> Option<[u8; N]> {
     let (bytes, rest) = payload.split_first_chunk()?;
     *payload = rest;
     Some(*bytes)
+}
+
+/// [`sizes`] of words that may have to come from memory: lines are fetched ahead.
+fn sizes_ahead(level: Level, spec: ChunkSpec, words: &[u8], out: &mut [u8]) {
+    const PIECE: usize = 1024;
+    const AHEAD: usize = 16 << 10;
+    let len = PIECE * word_len(&spec);
+    for (i, (piece, out)) in words.chunks(len).zip(out.chunks_mut(PIECE)).enumerate() {
+        prefetch(words, i * len + AHEAD, len);
+        sizes(level, spec, piece, out);
+    }
 }
 
 for_every_level! {
