@@ -28,6 +28,7 @@ mod sparse;
 mod words;
 
 pub use decode::decode;
+use predictor::PIECE;
 pub use predictor::Predictor;
 
 use super::{
@@ -263,9 +264,22 @@ fn encode_residual(
     if let Some(changed) = few_changes(level, word, words, predicted, SPARSE_ONE_IN, masks) {
         return encode_changed(level, word, words, predicted, changed, masks, residual, out);
     }
-    out.push(if residual::in_lanes(word, words.len() / word) { LANES } else { DENSE });
-    predictor.contexts(level, spec, inputs, predicted, contexts);
-    residual::encode(level, word, words, predicted, contexts, residual, device, out);
+    let n = words.len() / word;
+    contexts.resize(n, 0);
+    residual.resize(n, word);
+    for from in (0..n).step_by(PIECE) {
+        predictor.contexts_from(level, spec, inputs, predicted, from, contexts);
+        if device.is_none() {
+            let to = n.min(from + PIECE);
+            let range = from * word..to * word;
+            residual.form(level, word, &words[range.clone()], &predicted[range], from..to);
+        }
+    }
+    if device.is_some() {
+        residual.form_on(device, level, word, words, predicted);
+    }
+    out.push(if residual::in_lanes(word, n) { LANES } else { DENSE });
+    residual::encode(level, word, contexts, residual, out);
 }
 
 /// Appends mode and residuals of words few of which, those in the masks, are not as predicted.

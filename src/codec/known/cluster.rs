@@ -8,7 +8,7 @@
 use crate::{
     bits::log2_q16,
     entropy::histogram,
-    simd::{Level, for_every_level},
+    simd::{Level, for_every_level, largest},
 };
 
 /// Most clusters: tables of a chunk.
@@ -22,11 +22,13 @@ pub struct Joint {
     counts: Vec<[u32; 256]>,
     /// Not zero for contexts that occur: the counts of others are zero.
     occurs: [u32; 256],
+    /// Symbols from here on were not counted.
+    n_symbols: usize,
 }
 
 impl Default for Joint {
     fn default() -> Self {
-        Joint { counts: vec![[0; 256]; 256], occurs: [0; 256] }
+        Joint { counts: vec![[0; 256]; 256], occurs: [0; 256], n_symbols: 0 }
     }
 }
 
@@ -47,6 +49,7 @@ impl Joint {
             }
         }
         histogram::mark(level, contexts, &mut self.occurs);
+        self.n_symbols = usize::from(largest(level, symbols)) + 1;
         let counts = self.counts.as_flattened_mut().first_chunk_mut::<{ 1 << 16 }>();
         let Some(counts) = counts else { return };
         let mut pairs = [0; PAIRS];
@@ -96,6 +99,7 @@ pub struct Clusters {
 impl Clusters {
     /// Clusters the contexts of a joint count.
     pub fn of(joint: &Joint) -> Clusters {
+        let n_symbols = joint.n_symbols;
         let mut parts: Vec<Part> = Vec::new();
         let occurring = joint.occurring();
         let total: u64 = occurring.iter().map(|(.., n)| n).sum();
@@ -109,32 +113,37 @@ impl Clusters {
             }
         }
         for p in &mut parts {
-            p.bits = bits(&p.counts, p.n) + table_bits(&p.counts);
+            p.bits = bits(&p.counts[..n_symbols], p.n) + table_bits(&p.counts[..n_symbols]);
         }
-        let mut gains: Vec<Gain> = parts.windows(2).map(|w| Gain::of(&w[0], &w[1])).collect();
+        // Parts stay where they are: those that are left, and the gain of each pair of neighbours.
+        let mut left: Vec<usize> = (0..parts.len()).collect();
+        let gain = |parts: &[Part], a: usize, b: usize| Gain::of(&parts[a], &parts[b], n_symbols);
+        let mut gains: Vec<Gain> = left.windows(2).map(|w| gain(&parts, w[0], w[1])).collect();
         while let Some((i, best)) =
             gains.iter().enumerate().max_by_key(|(i, g)| (g.saved, usize::MAX - i))
         {
-            if parts.len() <= MOST && best.saved < 0 {
+            if left.len() <= MOST && best.saved < 0 {
                 break;
             }
             let merged = best.bits;
-            let right = parts.remove(i + 1);
-            parts[i].join(&right.counts, right.n);
-            parts[i].bits = merged;
+            let (to, from) = (left[i], left.remove(i + 1));
+            let (before, after) = parts.split_at_mut(from);
+            before[to].join(&after[0].counts, after[0].n);
+            before[to].bits = merged;
             gains.remove(i);
             if i < gains.len() {
-                gains[i] = Gain::of(&parts[i], &parts[i + 1]);
+                gains[i] = gain(&parts, left[i], left[i + 1]);
             }
             if i > 0 {
-                gains[i - 1] = Gain::of(&parts[i - 1], &parts[i]);
+                gains[i - 1] = gain(&parts, left[i - 1], left[i]);
             }
         }
+        let parts = || left.iter().map(|&i| &parts[i]);
         Clusters {
-            starts: parts.iter().skip(1).map(|p| p.start).collect(),
-            bits: parts.iter().map(|p| bits(&p.counts, p.n)).sum(),
-            table_bits: parts.iter().map(|p| table_bits(&p.counts)).sum(),
-            counts: parts.into_iter().map(|p| p.counts).collect(),
+            starts: parts().skip(1).map(|p| p.start).collect(),
+            bits: parts().map(|p| bits(&p.counts[..n_symbols], p.n)).sum(),
+            table_bits: parts().map(|p| table_bits(&p.counts[..n_symbols])).sum(),
+            counts: parts().map(|p| p.counts).collect(),
         }
     }
 }
@@ -161,25 +170,26 @@ struct Gain {
 }
 
 impl Gain {
-    fn of(a: &Part, b: &Part) -> Gain {
-        let mut counts = a.counts;
-        for (a, b) in counts.iter_mut().zip(&b.counts) {
-            *a += b;
+    fn of(a: &Part, b: &Part, n_symbols: usize) -> Gain {
+        let mut counts = [0; 256];
+        let counts = &mut counts[..n_symbols];
+        for ((sum, a), b) in counts.iter_mut().zip(&a.counts).zip(&b.counts) {
+            *sum = a + b;
         }
-        let bits = bits(&counts, a.n + b.n) + table_bits(&counts);
+        let bits = bits(counts, a.n + b.n) + table_bits(counts);
         Gain { saved: (a.bits + b.bits) as i64 - bits as i64, bits }
     }
 }
 
 /// Bits of symbols with these counts, `n` in all.
-fn bits(counts: &[u32; 256], n: u64) -> u64 {
+fn bits(counts: &[u32], n: u64) -> u64 {
     let total = u64::from(log2_q16(u32::try_from(n).unwrap_or(u32::MAX)));
     let one = |c: u32| u64::from(c) * total.saturating_sub(u64::from(log2_q16(c)));
     counts.iter().filter(|&&c| c > 0).map(|&c| one(c)).sum::<u64>() >> 16
 }
 
 /// Bits of a table for these counts.
-fn table_bits(counts: &[u32; 256]) -> u64 {
+fn table_bits(counts: &[u32]) -> u64 {
     TABLE_BITS + SYMBOL_BITS * counts.iter().filter(|&&c| c > 0).count() as u64
 }
 

@@ -22,6 +22,11 @@ use crate::{
     simd::{Level, for_every_level, prefetch},
 };
 
+/// Words that are looked at at a time: so many stay in the nearest cache.
+pub(super) const PIECE: usize = 1024;
+/// Bytes that are fetched ahead.
+const AHEAD: usize = 16 << 10;
+
 /// How words are predicted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Predictor {
@@ -134,7 +139,8 @@ impl Predictor {
         buffer
     }
 
-    /// Sets the context of every word, after [`Predictor::predict`] made `predicted`.
+    /// Sets the context of every word, after [`Predictor::predict`] made `predicted`. The words
+    /// may have to come from memory: they are fetched ahead.
     pub(super) fn contexts(
         &self,
         level: Level,
@@ -143,18 +149,37 @@ impl Predictor {
         predicted: &[u8],
         contexts: &mut Vec<u8>,
     ) {
-        contexts.resize(predicted.len() / word_len(spec), 0);
+        let n = predicted.len() / word_len(spec);
+        contexts.resize(n, 0);
+        for from in (0..n).step_by(PIECE) {
+            self.contexts_from(level, spec, inputs, predicted, from, contexts);
+        }
+    }
+
+    /// [`Predictor::contexts`] of the next [`PIECE`] words from `from` on, or as many as there are.
+    pub(super) fn contexts_from(
+        &self,
+        level: Level,
+        spec: &ChunkSpec,
+        inputs: &[&[u8]],
+        predicted: &[u8],
+        from: usize,
+        contexts: &mut [u8],
+    ) {
+        let to = contexts.len().min(from + PIECE);
+        let contexts = &mut contexts[from..to];
+        let word = word_len(spec);
+        prefetch(predicted, from * word + AHEAD, PIECE * word);
+        let predicted = &predicted[from * word..to * word];
         match (self, inputs) {
             // The prediction came with contexts.
             (Predictor::Second(_) | Predictor::Weights(_), _) => {}
-            (Predictor::Moment, [v]) => {
-                exponents(level, v, contexts);
-            }
+            (Predictor::Moment, [v]) => exponents(level, &v[4 * from..4 * to], contexts),
             (Predictor::Signed, [_, moment]) => {
-                sizes_ahead(level, *spec, predicted, contexts);
-                signs(level, moment, contexts);
+                sizes(level, *spec, predicted, contexts);
+                signs(level, &moment[4 * from..4 * to], contexts);
             }
-            _ => sizes_ahead(level, *spec, predicted, contexts),
+            _ => sizes(level, *spec, predicted, contexts),
         }
     }
 
@@ -226,17 +251,6 @@ fn take<const N: usize>(payload: &mut &[u8]) -> Option<[u8; N]> {
     let (bytes, rest) = payload.split_first_chunk()?;
     *payload = rest;
     Some(*bytes)
-}
-
-/// [`sizes`] of words that may have to come from memory: lines are fetched ahead.
-fn sizes_ahead(level: Level, spec: ChunkSpec, words: &[u8], out: &mut [u8]) {
-    const PIECE: usize = 1024;
-    const AHEAD: usize = 16 << 10;
-    let len = PIECE * word_len(&spec);
-    for (i, (piece, out)) in words.chunks(len).zip(out.chunks_mut(PIECE)).enumerate() {
-        prefetch(words, i * len + AHEAD, len);
-        sizes(level, spec, piece, out);
-    }
 }
 
 for_every_level! {

@@ -20,6 +20,8 @@ use super::{
     cluster::{Clusters, Joint, MOST},
     lanes, words,
 };
+use std::ops::Range;
+
 use crate::{
     codec::{
         Delta,
@@ -48,29 +50,51 @@ pub struct Buffers {
     pub joint: Joint,
 }
 
-/// Appends the body. Contexts are one byte a word.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
+impl Buffers {
+    /// Makes room for the residuals of `n` words.
+    pub fn resize(&mut self, n: usize, word: usize) {
+        self.delta.resize(n * word, 0);
+        self.symbols.resize(n, 0);
+    }
+
+    /// Forms the residuals of a range of words: deltas, and their symbols.
+    pub fn form(
+        &mut self,
+        level: Level,
+        word: usize,
+        words: &[u8],
+        predicted: &[u8],
+        range: Range<usize>,
+    ) {
+        let deltas = &mut self.delta[range.start * word..range.end * word];
+        words::residuals(level, word, words, predicted, deltas, &mut self.symbols[range]);
+    }
+
+    /// Forms all residuals, with deltas from the device if it makes them.
+    pub fn form_on(
+        &mut self,
+        device: &mut Device,
+        level: Level,
+        word: usize,
+        words: &[u8],
+        predicted: &[u8],
+    ) {
+        let kind = (Delta::Diff, word);
+        transforms::delta(device, level, kind, words, predicted, &mut self.delta);
+        words::symbols(level, word, &self.delta, &mut self.symbols);
+    }
+}
+
+/// Appends the body of the residuals that were formed. Contexts are one byte a word.
 pub fn encode(
     level: Level,
     word: usize,
-    words: &[u8],
-    predicted: &[u8],
     contexts: &[u8],
     buffers: &mut Buffers,
-    device: &mut Device,
     out: &mut Vec<u8>,
 ) {
     let Buffers { symbols, bits, coder, delta: deltas, classes: clustered, joint, .. } = buffers;
     let n = contexts.len();
-    deltas.resize(words.len(), 0);
-    symbols.resize(n, 0);
-    match device {
-        Some(_) => {
-            transforms::delta(device, level, (Delta::Diff, word), words, predicted, deltas);
-            words::symbols(level, word, deltas, symbols);
-        }
-        None => words::residuals(level, word, words, predicted, deltas, symbols),
-    }
     // Clusters rest on all of a small chunk, else on 64 words of every 256.
     let step = if n <= 32 << 10 { 1 } else { 4 };
     joint.count(level, contexts, symbols, 64, step);

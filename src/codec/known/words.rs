@@ -18,9 +18,6 @@ use crate::{
     transform::delta,
 };
 
-/// Words whose residuals are formed at a time: so many stay in the nearest cache.
-const PIECE: usize = 2 << 10;
-
 /// Deltas of words of `word` bytes from the predicted ones, and their symbols.
 pub fn residuals(
     level: Level,
@@ -40,13 +37,9 @@ pub fn residuals(
         _ => 0,
     };
     let (words, predicted) = (&words[done * word..], &predicted[done * word..]);
-    let pieces = words.chunks(word * PIECE).zip(predicted.chunks(word * PIECE));
-    let outs = deltas[done * word..].chunks_mut(word * PIECE);
-    let outs = outs.zip(symbols[done..].chunks_mut(PIECE));
-    for ((words, predicted), (deltas, out)) in pieces.zip(outs) {
-        delta::diff(level, word, words, predicted, deltas);
-        self::symbols(level, word, deltas, out);
-    }
+    let (deltas, out) = (&mut deltas[done * word..], &mut symbols[done..]);
+    delta::diff(level, word, words, predicted, deltas);
+    self::symbols(level, word, deltas, out);
 }
 
 /// Symbols of deltas, which are words of `word` bytes.
