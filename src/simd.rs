@@ -207,6 +207,13 @@ macro_rules! for_every_level {
 }
 pub(crate) use for_every_level;
 
+for_every_level! {
+    /// The largest of bytes, 0 if there are none.
+    pub(crate) fn largest(bytes: &[u8]) -> u8 {
+        bytes.iter().fold(0, |a, &b| a.max(b))
+    }
+}
+
 impl std::fmt::Debug for Level {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())

@@ -5,6 +5,7 @@
 //!                  mode 0  nothing: the words are the prediction
 //!                  mode 1  sparse: the words that differ        (`sparse`)
 //!                  mode 2  dense: a residual for every word     (`residual`)
+//!                  mode 3  the same, with bits in lanes         (`lanes`)
 //! XOR payload      a GROUP payload of the words XOR the base's
 //! MOMENT payload   see `moment`
 //! ```
@@ -19,6 +20,7 @@ mod classes;
 mod cluster;
 mod decode;
 mod estimate;
+mod lanes;
 mod moment;
 mod predictor;
 mod residual;
@@ -26,17 +28,24 @@ mod sparse;
 mod words;
 
 pub use decode::decode;
+use predictor::PIECE;
 pub use predictor::Predictor;
 
 use super::{
     ChunkSpec, Delta, Method, Scratch, form, integer, swap_words,
     transforms::{self, Device},
 };
-use crate::{Result, dtype::Fields, simd::Level, transform::change};
+use crate::{
+    Result,
+    dtype::Fields,
+    simd::{Level, prefetch},
+    transform::change,
+};
 
 const EQUAL: u8 = 0;
 const SPARSE: u8 = 1;
 const DENSE: u8 = 2;
+const LANES: u8 = 3;
 /// Below one changed word in this many, changes are listed.
 const SPARSE_ONE_IN: u64 = 40;
 /// Below one changed word in this many, nothing but the base is considered.
@@ -255,9 +264,22 @@ fn encode_residual(
     if let Some(changed) = few_changes(level, word, words, predicted, SPARSE_ONE_IN, masks) {
         return encode_changed(level, word, words, predicted, changed, masks, residual, out);
     }
-    out.push(DENSE);
-    predictor.contexts(level, spec, inputs, predicted, contexts);
-    residual::encode(level, word, words, predicted, contexts, residual, device, out);
+    let n = words.len() / word;
+    contexts.resize(n, 0);
+    residual.resize(n, word);
+    for from in (0..n).step_by(PIECE) {
+        predictor.contexts_from(level, spec, inputs, predicted, from, contexts);
+        if device.is_none() {
+            let to = n.min(from + PIECE);
+            let range = from * word..to * word;
+            residual.form(level, word, &words[range.clone()], &predicted[range], from..to);
+        }
+    }
+    if device.is_some() {
+        residual.form_on(device, level, word, words, predicted);
+    }
+    out.push(if residual::in_lanes(word, n) { LANES } else { DENSE });
+    residual::encode(level, word, contexts, residual, out);
 }
 
 /// Appends mode and residuals of words few of which, those in the masks, are not as predicted.
@@ -289,13 +311,16 @@ fn few_changes(
     one_in: u64,
     masks: &mut Vec<u64>,
 ) -> Option<u64> {
-    const PIECE: usize = 16 << 10;
+    const PIECE: usize = 2 << 10;
+    const AHEAD: usize = 16 << 10;
     let n = words.len() / word;
     masks.resize(n.div_ceil(64), 0);
     let mut changed = 0;
-    let pieces = words.chunks(PIECE * word).zip(predicted.chunks(PIECE * word));
-    for ((words, predicted), masks) in pieces.zip(masks.chunks_mut(PIECE / 64)) {
-        changed += change::masks(level, word, words, predicted, masks);
+    let len = PIECE * word;
+    let pieces = words.chunks(len).zip(predicted.chunks(len)).zip(masks.chunks_mut(PIECE / 64));
+    for (i, ((words, piece), masks)) in pieces.enumerate() {
+        prefetch(predicted, i * len + AHEAD, len);
+        changed += change::masks(level, word, words, piece, masks);
         if changed * one_in >= n as u64 {
             return None;
         }

@@ -20,7 +20,7 @@
 //! To look whether all symbols of a vector occur, their bits in a bit map of 256 are fetched by
 //! byte shuffles; a symbol that has no bit yet is rare and takes the scalar path.
 
-use crate::simd::{Isa, Level};
+use crate::simd::{self, Isa, Level};
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -29,8 +29,9 @@ mod avx512;
 
 /// Symbols of which a sixteenth is enough.
 const MANY: usize = 1 << 17;
-/// Symbols between two looks at whether a new one was among them.
-const STRIDE: usize = 1024;
+/// Symbols between two looks at whether a new one was among them, which costs a scalar pass over
+/// them where one was.
+const STRIDE: usize = 256;
 
 /// Adds the number of occurrences of each symbol to `counts`, wrapping at 2³².
 pub fn count(_level: Level, symbols: &[u8], counts: &mut [u32; 256]) {
@@ -81,8 +82,13 @@ fn sample_part(level: Level, symbols: &[u8], quarter: bool, counts: &mut [u32; 2
     for table in &tables {
         add(counts, table);
     }
+    mark(level, symbols, counts);
+}
+
+/// Sets the count of each symbol that occurs, but has none, to 1.
+pub fn mark(level: Level, symbols: &[u8], counts: &mut [u32; 256]) {
     match level.isa() {
-        Isa::Scalar => mark(symbols, counts),
+        Isa::Scalar => mark_scalar(symbols, counts),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         Isa::Avx2 => unsafe { avx2::mark(symbols, counts) },
@@ -95,7 +101,7 @@ fn sample_part(level: Level, symbols: &[u8], quarter: bool, counts: &mut [u32; 2
 /// Adds the number of occurrences of each symbol in each context to `counts[context]`, wrapping at
 /// 2³². Contexts are as many as symbols, all below the length of `counts`, which is at most 16.
 pub fn count_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
-    check(symbols, contexts, counts);
+    check(level, symbols, contexts, counts);
     // Context and symbol are one number, and neighbours count in four tables.
     let mut tables = Box::new([[0; 16 << 8]; 4]);
     let mut places = [0; 512];
@@ -128,7 +134,7 @@ fn join((symbols, contexts, places): (&[u8], &[u8], &mut [u16])) {
 /// Like [`count_contexts`] of a quarter of the symbols, sampled as in [`sample`], then sets the count of each
 /// symbol that occurs in a context, but has none there, to 1.
 pub fn sample_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
-    check(symbols, contexts, counts);
+    check(level, symbols, contexts, counts);
     let mut odd = [[0; 256]; 16];
     let (groups, rest) = symbols.as_chunks::<64>();
     let (context_groups, context_rest) = contexts.as_chunks::<64>();
@@ -145,7 +151,7 @@ pub fn sample_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &m
 
 /// Sets the count of each symbol that occurs in a context, but has none there, to 1.
 pub fn mark_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
-    check(symbols, contexts, counts);
+    check(level, symbols, contexts, counts);
     match level.isa() {
         Isa::Scalar => mark_contexts_scalar(symbols, contexts, counts),
         #[cfg(target_arch = "x86_64")]
@@ -157,9 +163,9 @@ pub fn mark_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &mut
     }
 }
 
-fn check(symbols: &[u8], contexts: &[u8], counts: &[[u32; 256]]) {
+fn check(level: Level, symbols: &[u8], contexts: &[u8], counts: &[[u32; 256]]) {
     assert_eq!(contexts.len(), symbols.len(), "a context for each symbol");
-    let largest = contexts.iter().fold(0, |a, &b| a.max(b));
+    let largest = simd::largest(level, contexts);
     assert!(usize::from(largest) < counts.len() && counts.len() <= 16, "counts for each context");
 }
 
@@ -198,8 +204,8 @@ fn count_pairs(
     }
 }
 
-/// Sets the count of each symbol that occurs but has none to 1.
-fn mark(symbols: &[u8], counts: &mut [u32; 256]) {
+/// [`mark`] one by one.
+fn mark_scalar(symbols: &[u8], counts: &mut [u32; 256]) {
     for &symbol in symbols {
         let counter = &mut counts[usize::from(symbol)];
         if *counter == 0 {
@@ -220,10 +226,15 @@ fn mark_contexts_scalar(symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256
 
 /// Bit `s % 8` of byte `s / 8` says whether symbol `s` has a count.
 #[cfg(target_arch = "x86_64")]
+#[inline(always)]
 fn bit_map(counts: &[u32; 256]) -> [u8; 32] {
-    std::array::from_fn(|i| {
-        (0..8).fold(0, |byte, bit| byte | u8::from(counts[8 * i + bit] > 0) << bit)
-    })
+    let mut map = [0; 32];
+    for (byte, counts) in map.iter_mut().zip(counts.as_chunks::<8>().0) {
+        for (bit, &count) in counts.iter().enumerate() {
+            *byte |= u8::from(count > 0) << bit;
+        }
+    }
+    map
 }
 
 fn increment(counter: &mut u32) {

@@ -43,6 +43,8 @@ pub use decode::Decoder;
 pub use encode::{Encoder, bound, encode, encode_contexts};
 pub use table::{DecodeTable, EncodeTable};
 
+use crate::simd::{self, Level};
+
 /// The lower end of the states' interval.
 const LOW: u32 = 1 << 16;
 
@@ -78,8 +80,8 @@ impl Lanes {
     }
 }
 
-fn check_contexts(contexts: &[u8], n: usize, n_tables: usize) {
+fn check_contexts(level: Level, contexts: &[u8], n: usize, n_tables: usize) {
     assert_eq!(contexts.len(), n, "a context for each symbol");
-    let largest = contexts.iter().fold(0, |a, &b| a.max(b));
+    let largest = simd::largest(level, contexts);
     assert!(usize::from(largest) < n_tables, "a table for each context");
 }

@@ -1,7 +1,7 @@
 //! Payload → chunk of which something is known.
 
 use super::{
-    DENSE, EQUAL, KnownScratch, Predictor, SPARSE, little_endian, moment, residual, sparse,
+    DENSE, EQUAL, KnownScratch, LANES, Predictor, SPARSE, little_endian, moment, residual, sparse,
     word_len,
 };
 use crate::{
@@ -108,9 +108,10 @@ fn decode_residual(
     let (&mode, payload) = payload.split_first()?;
     let KnownScratch { predicted, contexts, residual, .. } = buffers;
     let predicted = predictor.predict(level, spec, inputs, out.len(), predicted, contexts);
-    if mode == DENSE {
+    if matches!(mode, DENSE | LANES) {
         predictor.contexts(level, spec, inputs, predicted, contexts);
-        return residual::decode(level, word, payload, predicted, contexts, residual, out);
+        let lanes = mode == LANES;
+        return residual::decode(level, word, lanes, payload, predicted, contexts, residual, out);
     }
     out.copy_from_slice(predicted);
     match mode {

@@ -1,7 +1,8 @@
 //! Which offer pays most, from a sample at fixed places.
 //!
 //! ```text
-//! sample    all words of a chunk of up to 8192, else 64 words of every 1024
+//! sample    all words of a chunk of up to 8192, else 64 words of every 1024,
+//!           or of every 4096 where there is one offer: what is close is coded both ways
 //! ```
 
 use super::{
@@ -19,11 +20,11 @@ use crate::{
     },
     dtype::Fields,
     simd::Level,
-    transform::delta,
 };
 
 const GROUP: usize = 64;
 const STEP: usize = 16;
+const STEP_FOR_ONE: usize = 64;
 const SMALL: usize = 8 << 10;
 
 /// Buffers for samples.
@@ -55,7 +56,8 @@ pub fn best<'o>(
     let n = words.len() / word;
     let Buffers { words: sample, inputs, predicted, contexts, delta: deltas, symbols, joint } =
         buffers;
-    gather(word, words, n, sample);
+    let step = if offers.len() == 1 { STEP_FOR_ONE } else { STEP };
+    gather(word, words, n, step, sample);
     let sampled = (sample.len() / word) as u64;
     let solo = alone(method, spec, words, sample, planes);
     let scale = |bits: u64| (u128::from(bits) * n as u128 / u128::from(sampled.max(1))) as u64;
@@ -65,7 +67,7 @@ pub fn best<'o>(
         inputs.resize_with(offer.inputs.len().max(inputs.len()), Vec::new);
         for (&i, gathered) in offer.inputs.iter().zip(inputs.iter_mut()) {
             let input = known[usize::from(i)];
-            gather(input.len() / n, input, n, gathered);
+            gather(input.len() / n, input, n, step, gathered);
         }
         let gathered: Vec<&[u8]> = inputs[..offer.inputs.len()].iter().map(|i| &i[..]).collect();
         let p = &offer.predictor;
@@ -77,11 +79,10 @@ pub fn best<'o>(
             super::moment::REST_BITS * sampled
         } else {
             deltas.resize(sample.len(), 0);
-            delta::diff(level, word, sample, words_of, deltas);
-            words::symbols(level, word, deltas, symbols);
+            words::residuals(level, word, sample, words_of, deltas, symbols);
             symbols.iter().map(|&s| u64::from(classes.bits(classes::class_of(s)))).sum()
         };
-        joint.count(contexts, symbols);
+        joint.count(level, contexts, symbols, GROUP, 1);
         let clusters = Clusters::of(joint);
         let bits = scale(clusters.bits + follow) + clusters.table_bits;
         if best.is_none_or(|(_, least)| bits < least) {
@@ -94,12 +95,12 @@ pub fn best<'o>(
 }
 
 /// Collects the sampled words of `n` words of `word` bytes.
-fn gather(word: usize, words: &[u8], n: usize, out: &mut Vec<u8>) {
+fn gather(word: usize, words: &[u8], n: usize, step: usize, out: &mut Vec<u8>) {
     out.clear();
     if n <= SMALL {
         return out.extend_from_slice(words);
     }
-    for group in words.chunks(GROUP * word).step_by(STEP) {
+    for group in words.chunks(GROUP * word).step_by(step) {
         out.extend_from_slice(group);
     }
 }

@@ -77,7 +77,7 @@ pub fn encode(
     let Buffers { contexts, classes, joint, coder, .. } = buffers;
     contexts_of(v, contexts);
     let symbols = &planes.symbols[..n];
-    joint.count(contexts, symbols);
+    joint.count(level, contexts, symbols, 64, 1);
     residual::encode_symbols(level, joint, symbols, contexts, classes, coder, out);
     float::write_escapes(&planes.escapes[..escapes], out);
     Some(())

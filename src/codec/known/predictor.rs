@@ -19,8 +19,13 @@ use crate::{
         adam::{self, SECOND_ORDERS, Second, SecondInputs, WEIGHT_ORDERS, WeightInputs, Weights},
         cast::{self, Narrow},
     },
-    simd::{Level, for_every_level},
+    simd::{Level, for_every_level, prefetch},
 };
+
+/// Words that are looked at at a time: so many stay in the nearest cache.
+pub(super) const PIECE: usize = 1024;
+/// Bytes that are fetched ahead.
+const AHEAD: usize = 16 << 10;
 
 /// How words are predicted.
 #[derive(Clone, Debug, PartialEq)]
@@ -134,7 +139,8 @@ impl Predictor {
         buffer
     }
 
-    /// Sets the context of every word, after [`Predictor::predict`] made `predicted`.
+    /// Sets the context of every word, after [`Predictor::predict`] made `predicted`. The words
+    /// may have to come from memory: they are fetched ahead.
     pub(super) fn contexts(
         &self,
         level: Level,
@@ -143,16 +149,35 @@ impl Predictor {
         predicted: &[u8],
         contexts: &mut Vec<u8>,
     ) {
-        contexts.resize(predicted.len() / word_len(spec), 0);
+        let n = predicted.len() / word_len(spec);
+        contexts.resize(n, 0);
+        for from in (0..n).step_by(PIECE) {
+            self.contexts_from(level, spec, inputs, predicted, from, contexts);
+        }
+    }
+
+    /// [`Predictor::contexts`] of the next [`PIECE`] words from `from` on, or as many as there are.
+    pub(super) fn contexts_from(
+        &self,
+        level: Level,
+        spec: &ChunkSpec,
+        inputs: &[&[u8]],
+        predicted: &[u8],
+        from: usize,
+        contexts: &mut [u8],
+    ) {
+        let to = contexts.len().min(from + PIECE);
+        let contexts = &mut contexts[from..to];
+        let word = word_len(spec);
+        prefetch(predicted, from * word + AHEAD, PIECE * word);
+        let predicted = &predicted[from * word..to * word];
         match (self, inputs) {
             // The prediction came with contexts.
             (Predictor::Second(_) | Predictor::Weights(_), _) => {}
-            (Predictor::Moment, [v]) => {
-                exponents(level, v, contexts);
-            }
+            (Predictor::Moment, [v]) => exponents(level, &v[4 * from..4 * to], contexts),
             (Predictor::Signed, [_, moment]) => {
                 sizes(level, *spec, predicted, contexts);
-                signs(level, moment, contexts);
+                signs(level, &moment[4 * from..4 * to], contexts);
             }
             _ => sizes(level, *spec, predicted, contexts),
         }

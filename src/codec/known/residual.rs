@@ -4,20 +4,24 @@
 //! ```text
 //! body     clusters of contexts (1 byte, 1 … 16)
 //!          first context of every cluster but the first (1 byte each, ascending)
-//!          log2 of the lanes (1 byte)
+//!          log2 of the lanes of the stream (1 byte)
 //!          a frequency table for each cluster
 //!          length of the stream (4 bytes), rANS stream of the symbols
-//!          for each word: the bits that follow its symbol's class
+//!          the bits that follow the symbols' classes
 //! ```
 //!
-//! Bits fill bytes from the lowest one up, as `bits` has it; what is left of the last byte is zero.
+//! Of words of up to four bytes, if there are many, those bits go in lanes (`lanes`): mode 3. Else
+//! they follow one another, word for word, and fill bytes from the lowest bit up, as `bits` has it;
+//! what is left of the last byte is zero.
 
 use super::{
     bits::{BitSource, Bits},
-    classes::{self, COARSE, Classes},
+    classes::{self, Classes},
     cluster::{Clusters, Joint, MOST},
-    words,
+    lanes, words,
 };
+use std::ops::Range;
+
 use crate::{
     codec::{
         Delta,
@@ -28,7 +32,7 @@ use crate::{
         frequency::{self, Table},
         histogram, rans,
     },
-    simd::Level,
+    simd::{self, Level},
 };
 
 /// Buffers for residuals.
@@ -46,48 +50,82 @@ pub struct Buffers {
     pub joint: Joint,
 }
 
-/// Appends the body. Contexts are one byte a word.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
+impl Buffers {
+    /// Makes room for the residuals of `n` words.
+    pub fn resize(&mut self, n: usize, word: usize) {
+        self.delta.resize(n * word, 0);
+        self.symbols.resize(n, 0);
+    }
+
+    /// Forms the residuals of a range of words: deltas, and their symbols.
+    pub fn form(
+        &mut self,
+        level: Level,
+        word: usize,
+        words: &[u8],
+        predicted: &[u8],
+        range: Range<usize>,
+    ) {
+        let deltas = &mut self.delta[range.start * word..range.end * word];
+        words::residuals(level, word, words, predicted, deltas, &mut self.symbols[range]);
+    }
+
+    /// Forms all residuals, with deltas from the device if it makes them.
+    pub fn form_on(
+        &mut self,
+        device: &mut Device,
+        level: Level,
+        word: usize,
+        words: &[u8],
+        predicted: &[u8],
+    ) {
+        let kind = (Delta::Diff, word);
+        transforms::delta(device, level, kind, words, predicted, &mut self.delta);
+        words::symbols(level, word, &self.delta, &mut self.symbols);
+    }
+}
+
+/// Appends the body of the residuals that were formed. Contexts are one byte a word.
 pub fn encode(
     level: Level,
     word: usize,
-    words: &[u8],
-    predicted: &[u8],
     contexts: &[u8],
     buffers: &mut Buffers,
-    device: &mut Device,
     out: &mut Vec<u8>,
 ) {
     let Buffers { symbols, bits, coder, delta: deltas, classes: clustered, joint, .. } = buffers;
     let n = contexts.len();
-    deltas.resize(words.len(), 0);
-    transforms::delta(device, level, (Delta::Diff, word), words, predicted, deltas);
-    symbols.resize(n, 0);
-    words::symbols(level, word, deltas, symbols);
-    count(joint, contexts, symbols);
+    // Clusters rest on all of a small chunk, else on 64 words of every 256.
+    let step = if n <= 32 << 10 { 1 } else { 4 };
+    joint.count(level, contexts, symbols, 64, step);
     encode_symbols(level, joint, symbols, contexts, clustered, coder, out);
-    if word == 8 {
-        bits.clear();
-        let mut writer = Bits::new(bits);
-        for (delta, &symbol) in deltas.as_chunks().0.iter().zip(symbols.iter()) {
-            let class = classes::class_of(symbol);
-            let magnitude = i64::from_le_bytes(*delta).unsigned_abs();
-            writer.push(magnitude - COARSE.least(class), COARSE.bits(class));
-        }
-        writer.finish();
-        return out.extend_from_slice(bits);
+    if in_lanes(word, n) {
+        return lanes::write(level, word, deltas, symbols, out);
     }
-    words::write_bits(level, word, deltas, symbols, out);
+    bits.clear();
+    match word {
+        1 => list::<1>(deltas, symbols, bits),
+        2 => list::<2>(deltas, symbols, bits),
+        4 => list::<4>(deltas, symbols, bits),
+        _ => list::<8>(deltas, symbols, bits),
+    }
+    out.extend_from_slice(bits);
 }
 
-/// Counts the pairs that clusters rest on: all of a small chunk, else 64 of every 256.
-fn count(joint: &mut Joint, contexts: &[u8], symbols: &[u8]) {
-    const GROUP: usize = 64;
-    const STEP: usize = 4;
-    joint.clear();
-    let step = if symbols.len() <= 32 << 10 { 1 } else { STEP };
-    let groups = contexts.chunks(GROUP).zip(symbols.chunks(GROUP)).step_by(step);
-    groups.for_each(|(contexts, symbols)| joint.add(contexts, symbols));
+/// Whether the bits that follow the symbols of `n` words go in lanes, which costs some 32 bytes.
+pub fn in_lanes(word: usize, n: usize) -> bool {
+    word < 8 && n >= 4 << 10
+}
+
+/// Appends the bits that follow, word for word.
+fn list<const N: usize>(deltas: &[u8], symbols: &[u8], bits: &mut Vec<u8>) {
+    let classes = Classes::of_word(N);
+    let mut writer = Bits::new(bits);
+    for (delta, &symbol) in deltas.as_chunks::<N>().0.iter().zip(symbols) {
+        let class = classes::class_of(symbol);
+        writer.push(signed(*delta).unsigned_abs() - classes.least(class), classes.bits(class));
+    }
+    writer.finish();
 }
 
 /// Clusters contexts and appends everything up to the stream.
@@ -166,9 +204,11 @@ pub fn decode_symbols(
 }
 
 /// Decodes a body into `out`.
+#[allow(clippy::too_many_arguments, reason = "one caller")]
 pub fn decode(
     level: Level,
     word: usize,
+    in_lanes: bool,
     mut payload: &[u8],
     predicted: &[u8],
     contexts: &[u8],
@@ -177,22 +217,32 @@ pub fn decode(
 ) -> Option<()> {
     let Buffers { symbols, classes: clustered, .. } = buffers;
     decode_symbols(level, &mut payload, contexts, clustered, symbols)?;
-    let classes = Classes::of_word(word);
-    let largest = symbols.iter().fold(0, |a, &s| a.max(s));
+    let largest = simd::largest(level, symbols);
     if usize::from(largest) >= Classes::symbols_of_word(word) {
         return None;
     }
-    if word < 8 {
-        return words::join(level, word, symbols, payload, predicted, out).then_some(());
-    }
-    let mut bits = BitSource::new(payload);
+    let good = match (in_lanes, word) {
+        (true, 1 | 2 | 4) => lanes::join(level, word, symbols, payload, predicted, out),
+        (true, _) => false,
+        (_, 1) => join::<1>(symbols, payload, predicted, out),
+        (_, 2) => join::<2>(symbols, payload, predicted, out),
+        (_, 4) => join::<4>(symbols, payload, predicted, out),
+        _ => join::<8>(symbols, payload, predicted, out),
+    };
+    good.then_some(())
+}
+
+/// Inverse of [`list`]: moves predicted words. Whether all bits were used and nothing is left.
+fn join<const N: usize>(symbols: &[u8], bits: &[u8], predicted: &[u8], out: &mut [u8]) -> bool {
+    let classes = Classes::of_word(N);
+    let mut bits = BitSource::new(bits);
     out.copy_from_slice(predicted);
-    for (word, &symbol) in out.as_chunks_mut::<8>().0.iter_mut().zip(symbols.iter()) {
+    for (word, &symbol) in out.as_chunks_mut::<N>().0.iter_mut().zip(symbols) {
         let class = classes::class_of(symbol);
         let magnitude = classes.least(class).wrapping_add(bits.take(classes.bits(class)));
         *word = moved(*word, magnitude, classes::is_negative(symbol));
     }
-    bits.finish().then_some(())
+    bits.finish()
 }
 
 /// A word as a signed integer.

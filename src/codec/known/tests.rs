@@ -88,7 +88,7 @@ fn every_type_and_endianness_round_trips_from_a_base() {
         for big_endian in [false, true] {
             let spec = spec(dtype, big_endian);
             let word = dtype.word_len();
-            for n in [1, 2, 63, 64, 65, 1000] {
+            for n in [1, 2, 63, 64, 65, 1000, 4099] {
                 for (changed, reach) in [(0, 1), (5, 3), (400, 200)] {
                     let (base, new) = pair(word.min(8), n, changed, reach);
                     let (base, new) = (base.repeat(word.div_ceil(8)), new.repeat(word.div_ceil(8)));

@@ -38,8 +38,10 @@ fn ratio(c: u32, d: u32) -> u64 {
 
 /// Frequencies of full precision that sum to 4096. At least two symbols are present.
 fn apportion(counts: &[u32; 256], total: u64) -> Option<[u32; 256]> {
-    let share =
-        |c: u32, units: u64, total: u64| ((2 * u64::from(c) * units + total) / (2 * total)) as u32;
+    let share = |c: u32, units: u64, total: u64| match c {
+        0 => 0,
+        c => ((2 * u64::from(c) * units + total) / (2 * total)) as u32,
+    };
     // Symbols that round to zero still take a whole unit, so the others share what is left.
     let mut freq = counts.map(|c| share(c, u64::from(SCALE), total));
     let (mut units, mut rest) = (u64::from(SCALE), total);
@@ -75,56 +77,70 @@ fn apportion(counts: &[u32; 256], total: u64) -> Option<[u32; 256]> {
     Some(freq)
 }
 
-/// Rounds all but the first largest of `freq` to precision `k`, keeping the sum.
+/// Rounds all but the first largest of `freq` to precision `k`, keeping the sum. It works on the
+/// symbols that are present, and keeps what each would gain or lose: each step is a scan.
 fn coarsen(counts: &[u32; 256], freq: &mut [u32; 256], k: u32) {
-    for f in &mut *freq {
-        let q = rank(*f, k);
-        let (below, above) = (unrank(q, k), unrank(q + 1, k));
-        *f = if *f - below <= above - *f { below } else { above };
-    }
-    let mut sum: u32 = freq.iter().sum();
+    let present: Vec<usize> = (0..256).filter(|&s| freq[s] > 0).collect();
+    let counts: Vec<u32> = present.iter().map(|&s| counts[s]).collect();
+    let mut f: Vec<u32> = present.iter().map(|&s| nearest(freq[s], k)).collect();
+    let sum = f.iter().sum();
     if sum > SCALE {
-        // Divisions are slow, so what a step costs is worked out once, and again where it was made.
-        let below = |f: u32| unrank(rank(f, k) - 1, k);
-        let loss = |s: usize, f: u32| if f > 1 { ratio(counts[s], f + below(f)) } else { u64::MAX };
-        let mut losses: [u64; 256] = std::array::from_fn(|s| loss(s, freq[s]));
-        while sum > SCALE {
-            let Some(s) = (0..256).min_by_key(|&s| losses[s]) else { return };
-            if losses[s] == u64::MAX {
-                return;
-            }
-            sum -= freq[s] - below(freq[s]);
-            freq[s] = below(freq[s]);
-            losses[s] = loss(s, freq[s]);
-        }
+        shrink(&counts, &mut f, k, sum);
+    } else {
+        grow(&counts, &mut f, k, sum);
     }
-    if sum < SCALE {
-        let top = first_largest(freq);
-        let above = |f: u32| unrank(rank(f, k) + 1, k);
-        // How far the next step goes, and its gain; none where it would exceed the largest.
-        let step = |s: usize, f: u32| match above(f) {
-            next if f > 0 && next <= freq[top] => (next - f, ratio(counts[s], f + next)),
-            _ => (u32::MAX, 0),
-        };
-        let mut steps: [(u32, u64); 256] = std::array::from_fn(|s| step(s, freq[s]));
-        let mut raised = *freq;
-        while sum < SCALE {
-            let missing = SCALE - sum;
-            let fits = |&s: &usize| steps[s].0 <= missing;
-            let best = (0..256).filter(fits).max_by_key(|&s| steps[s].1);
-            match best.filter(|&s| steps[s].1 > ratio(counts[top], 2 * freq[top] + missing)) {
-                Some(s) => {
-                    sum += steps[s].0;
-                    raised[s] += steps[s].0;
-                    steps[s] = step(s, raised[s]);
-                }
-                None => {
-                    raised[top] += missing;
-                    sum = SCALE;
-                }
+    present.iter().zip(f).for_each(|(&s, f)| freq[s] = f);
+}
+
+/// The frequency of precision `k` that is nearest.
+fn nearest(f: u32, k: u32) -> u32 {
+    let q = rank(f, k);
+    let (below, above) = (unrank(q, k), unrank(q + 1, k));
+    if f - below <= above - f { below } else { above }
+}
+
+/// Makes frequencies smaller where that costs least, until their sum is at most 4096, and grows
+/// them where it then is less.
+fn shrink(counts: &[u32], f: &mut [u32], k: u32, mut sum: u32) {
+    let below = |f: u32| unrank(rank(f, k) - 1, k);
+    let loss = |c: u32, f: u32| if f > 1 { ratio(c, f + below(f)) } else { u64::MAX };
+    let mut losses: Vec<u64> = counts.iter().zip(&*f).map(|(&c, &f)| loss(c, f)).collect();
+    while sum > SCALE {
+        let least = losses.iter().fold(u64::MAX, |a, &b| a.min(b));
+        let i = losses.iter().position(|&loss| loss == least);
+        let Some(i) = i.filter(|_| least < u64::MAX) else { return };
+        sum -= f[i] - below(f[i]);
+        f[i] = below(f[i]);
+        losses[i] = loss(counts[i], f[i]);
+    }
+    grow(counts, f, k, sum);
+}
+
+/// Makes frequencies larger where that gains most, until their sum is 4096. The first largest
+/// takes what is left as soon as it gains more that way.
+fn grow(counts: &[u32], f: &mut [u32], k: u32, mut sum: u32) {
+    let top = first_largest(f);
+    let above = |f: u32| unrank(rank(f, k) + 1, k);
+    let mut aboves: Vec<u32> = f.iter().map(|&f| above(f)).collect();
+    let gain = |c: u32, f: u32, above: u32| ratio(c, f + above);
+    let mut gains: Vec<u64> = (0..f.len()).map(|i| gain(counts[i], f[i], aboves[i])).collect();
+    while sum < SCALE {
+        let missing = SCALE - sum;
+        let (mut best, mut most) = (None, ratio(counts[top], 2 * f[top] + missing) + 1);
+        let now = f.iter().zip(&aboves).zip(&gains);
+        for (i, ((&f_i, &above), &gain)) in now.enumerate() {
+            if gain >= most && above <= f[top].min(f_i + missing) {
+                (best, most) = (Some(i), gain);
             }
         }
-        *freq = raised;
+        let Some(i) = best else {
+            f[top] += missing;
+            return;
+        };
+        sum += aboves[i] - f[i];
+        f[i] = aboves[i];
+        aboves[i] = above(f[i]);
+        gains[i] = gain(counts[i], f[i], aboves[i]);
     }
 }
 

@@ -25,10 +25,10 @@ pub fn mark(symbols: &[u8], counts: &mut [u32; 256]) {
             new = _mm256_or_si256(new, _mm256_andnot_si256(known, bit));
         }
         if _mm256_testz_si256(new, new) == 0 {
-            super::mark(stride, counts);
+            super::mark_scalar(stride, counts);
             map = load_map(counts);
         } else {
-            super::mark(rest, counts);
+            super::mark_scalar(rest, counts);
         }
     }
 }

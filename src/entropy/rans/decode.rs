@@ -48,7 +48,7 @@ impl<'a> Decoder<'a> {
         tables: &[DecodeTable],
         out: &mut [u8],
     ) -> bool {
-        check_contexts(contexts, out.len(), tables.len());
+        check_contexts(level, contexts, out.len(), tables.len());
         self.decode_with::<true>(level, contexts, tables, out)
     }
 

@@ -92,7 +92,7 @@ impl<'a> Encoder<'a> {
         tables: &[EncodeTable],
         symbols: &[u8],
     ) -> bool {
-        check_contexts(contexts, symbols.len(), tables.len());
+        check_contexts(level, contexts, symbols.len(), tables.len());
         self.encode_with::<true>(level, Input { symbols, contexts, tables })
     }
 

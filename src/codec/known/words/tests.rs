@@ -1,49 +1,28 @@
 use super::*;
-use crate::codec::known::classes::Classes;
-
-fn deltas() -> Vec<i32> {
-    let mut all: Vec<i32> = (-300..300).collect();
-    for bit in 0..32 {
-        for near in -3..4 {
-            all.push((1u32 << bit).wrapping_add_signed(near) as i32);
-            all.push((1u32 << bit).wrapping_add_signed(near).wrapping_neg() as i32);
-        }
-    }
-    all.extend((0..5000u32).map(|i| i.wrapping_mul(0x9E37_79B1) as i32 >> (i % 31)));
-    all
-}
 
 #[test]
-fn every_level_splits_and_joins_every_delta_alike() {
-    let all = deltas();
-    for word in [1, 2, 4] {
-        let bytes = |x: i32| x.to_le_bytes()[..word].to_vec();
-        let deltas: Vec<u8> = all.iter().flat_map(|&d| bytes(d)).collect();
-        let base: Vec<u8> = all.iter().rev().flat_map(|&d| bytes(d)).collect();
-        let mut want = vec![0; all.len()];
-        for (s, &d) in want.iter_mut().zip(&all) {
-            let up = 32 - 8 * word as u32;
-            *s = Classes::of_word(word).symbol(i64::from(d << up >> up));
+fn every_level_forms_every_residual_alike() {
+    let mut words: Vec<u8> = (0..40_000u32)
+        .flat_map(|i| (i.wrapping_mul(0x9E37_79B1) >> (i % 29)).to_le_bytes())
+        .collect();
+    words.extend((0..=u16::MAX).flat_map(u16::to_le_bytes));
+    let mut predicted = words.clone();
+    predicted.rotate_left(4 * 777);
+    let zeros = vec![0; words.len()];
+    for word in [1, 2, 4, 8] {
+        for base in [&predicted, &zeros] {
+            for n in (0..130).chain([2047, 2048, 2049, 4500, words.len() / word]) {
+                let (words, base) = (&words[words.len() - n * word..], &base[..n * word]);
+                let mut want = (vec![1; n * word], vec![1; n]);
+                delta::diff(Level::SCALAR, word, words, base, &mut want.0);
+                symbols(Level::SCALAR, word, &want.0, &mut want.1);
+                for level in Level::available() {
+                    let mut got = (vec![2; n * word], vec![2; n]);
+                    residuals(level, word, words, base, &mut got.0, &mut got.1);
+                    assert_eq!(got, want, "{level:?} {word} {n}");
+                }
+            }
         }
-        let mut outs = Vec::new();
-        for level in Level::available() {
-            let mut got = vec![0; all.len()];
-            symbols(level, word, &deltas, &mut got);
-            assert_eq!(got, want, "{level:?} {word}");
-            let mut bits = vec![7];
-            write_bits(level, word, &deltas, &got, &mut bits);
-            let mut out = vec![0; deltas.len()];
-            assert!(join(level, word, &got, &bits[1..], &base, &mut out));
-            let mut back = vec![0; deltas.len()];
-            crate::transform::delta::diff(level, word, &out, &base, &mut back);
-            assert_eq!(back, deltas, "{level:?} {word}");
-            outs.push((bits.clone(), out.clone()));
-            bits.push(0);
-            assert!(!join(level, word, &got, &bits[1..], &base, &mut out));
-            bits.truncate(bits.len() / 2);
-            assert!(!join(level, word, &got, &bits[1..], &base, &mut out));
-        }
-        assert!(outs.windows(2).all(|w| w[0] == w[1]));
     }
 }
 
