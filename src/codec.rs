@@ -81,6 +81,7 @@ pub struct Scratch {
     planes: plane::Planes,
     quantised: quantised::Scratch,
     known: Option<Box<known::KnownScratch>>,
+    known_digest: Option<(u8, u64)>,
 }
 
 impl Scratch {
@@ -115,9 +116,15 @@ impl Scratch {
         self.planes.digest.take()
     }
 
-    /// Says what is encoded after the next chunk: it is fetched meanwhile.
-    pub fn fetch(&mut self, next: &[u8]) {
-        self.planes.coder.ahead = Ahead::of(next);
+    /// The 64-bit xxh3 of a byte string that was known, where coding found it.
+    pub fn take_known_digest(&mut self, input: u8) -> Option<u64> {
+        self.known_digest.take_if(|(i, _)| *i == input).map(|(_, digest)| digest)
+    }
+
+    /// Says what is encoded after the next chunk, and what is known of it: both are fetched
+    /// meanwhile.
+    pub fn fetch(&mut self, next: &[u8], known: &[u8]) {
+        self.planes.coder.ahead = Ahead::of([next, known]);
     }
 
     /// Says that decoded chunks are not read soon, and that all of them are larger than caches.

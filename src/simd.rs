@@ -127,30 +127,40 @@ pub(crate) fn prefetch(bytes: &[u8], at: usize, len: usize) {
 
 /// Memory that is read next, fetched into the caches while something else is computed.
 ///
-/// It is held by its address, because it may belong to whoever calls whoever holds this.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Ahead {
-    at: usize,
-    step: usize,
-}
+/// It is held by its addresses, because it may belong to whoever calls whoever holds this.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ahead([(usize, usize); 2]);
 
 impl Ahead {
-    /// `bytes`, and what follows them.
-    pub(crate) fn of(bytes: &[u8]) -> Self {
-        Ahead { at: bytes.as_ptr().addr(), step: if bytes.is_empty() { 0 } else { 128 } }
+    /// These byte strings side by side, and what follows them.
+    pub(crate) fn of(bytes: [&[u8]; 2]) -> Self {
+        // Something that is always near stands for nothing.
+        static NOTHING: [u8; 128] = [0; 128];
+        Ahead(bytes.map(|bytes| match bytes {
+            [] => (NOTHING.as_ptr().addr(), 0),
+            _ => (bytes.as_ptr().addr(), 128),
+        }))
     }
 
-    /// Fetches the next two lines without waiting for them. There is no branch: in the kernels
-    /// that call it, one would cost more than it saves.
+    /// Fetches the next two lines of each without waiting for them. There is no branch: in the
+    /// kernels that call it, one would cost more than it saves.
     #[inline(always)]
     pub(crate) fn fetch(&mut self) {
-        #[cfg(target_arch = "x86_64")]
-        for line in [self.at, self.at.wrapping_add(64)] {
-            use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-            // SAFETY: fetching changes nothing, and does nothing where there is no memory.
-            unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::without_provenance::<i8>(line)) }
+        for (at, step) in &mut self.0 {
+            #[cfg(target_arch = "x86_64")]
+            for line in [*at, at.wrapping_add(64)] {
+                use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+                // SAFETY: fetching changes nothing, and does nothing where there is no memory.
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::without_provenance::<i8>(line)) }
+            }
+            *at = at.wrapping_add(*step);
         }
-        self.at = self.at.wrapping_add(self.step);
+    }
+}
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Ahead::of([&[], &[]])
     }
 }
 

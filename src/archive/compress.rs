@@ -175,7 +175,7 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
                 let later = plan.groups.get(*job + coders).map(|group| group.start);
                 for (i, (chunk, done)) in group.iter().zip(done).enumerate() {
                     let next = group.get(i + 1).or_else(|| chunks.get(later?));
-                    coder.scratch.fetch(next.and_then(|c| input.borrow(&c.pieces)).unwrap_or(&[]));
+                    coder.fetch(next, input, options);
                     // There and back: every chunk of a group keeps a payload of its own, whose
                     // pages are at hand for the next group.
                     std::mem::swap(&mut coder.coded, done);
@@ -257,6 +257,15 @@ impl ChunkCoder {
         base.prepare(&pieces, options.level, &mut self.decoder);
     }
 
+    /// Has the next chunk, and what it is coded against, fetched while the one before is coded.
+    fn fetch(&mut self, next: Option<&ChunkPlan>, input: &Input<'_>, options: &Options) {
+        let bytes = next.and_then(|chunk| input.borrow(&chunk.pieces));
+        let base = options.base.as_ref().zip(next.and_then(|chunk| chunk.known.first()));
+        let base = base.filter(|(_, r)| r.origin != Origin::Sibling);
+        let known = base.and_then(|(base, r)| base.input.borrow(&r.pieces));
+        self.scratch.fetch(bytes.unwrap_or(&[]), known.unwrap_or(&[]));
+    }
+
     /// Makes the record of one chunk of an input.
     pub fn code(
         &mut self,
@@ -336,8 +345,8 @@ impl ChunkCoder {
         };
         let spec = spec_of(&meta);
         let (level, method) = (options.level, options.method);
-        let fused = chunk.copy_of.is_none() && chunk.known.is_empty();
-        let fused = fused && Scratch::hashes(level, method, &spec);
+        let fused = !chunk.known.is_empty() || Scratch::hashes(level, method, &spec);
+        let fused = fused && chunk.copy_of.is_none();
         if !fused {
             meta.digest = hash64(bytes);
         }
@@ -354,7 +363,8 @@ impl ChunkCoder {
             for i in coded.inputs {
                 let mut reference = chunk.known[usize::from(i)].clone();
                 if let Origin::Base { digest } = &mut reference.origin {
-                    *digest = hash64(known[usize::from(i)]);
+                    let found = self.scratch.take_known_digest(i);
+                    *digest = found.unwrap_or_else(|| hash64(known[usize::from(i)]));
                 }
                 meta.references.push(reference);
             }

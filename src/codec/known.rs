@@ -38,6 +38,7 @@ use super::{
 use crate::{
     Result,
     dtype::Fields,
+    hash::{BLOCK, Stream, hash64},
     simd::{Level, prefetch},
     transform::change,
 };
@@ -96,6 +97,7 @@ pub fn encode(
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
 ) -> Result<Coded> {
+    (scratch.planes.digest, scratch.known_digest) = (None, None);
     let alone = |scratch: &mut Scratch, out: &mut Vec<u8>| {
         let form = super::encode(level, method, spec, bytes, scratch, out)?;
         Ok(Coded { form, inputs: Vec::new() })
@@ -108,6 +110,7 @@ pub fn encode(
         return alone(scratch, out);
     }
     let mut buffers = scratch.known.take().unwrap_or_default();
+    buffers.residual.coder.ahead = std::mem::take(&mut scratch.planes.coder.ahead);
     let start = out.len();
     let done =
         encode_offered(level, method, spec, bytes, known, &offers, &mut buffers, scratch, out);
@@ -179,7 +182,14 @@ fn encode_offered(
     if let Some(offer) = offers.iter().find(like_base) {
         let base = known[usize::from(offer.inputs[0])];
         let KnownScratch { masks, residual, .. } = &mut *buffers;
-        if let Some(changed) = few_changes(level, word, words, base, ALMOST_EQUAL, masks) {
+        let mut hashes = [Stream::new(level), Stream::new(level)];
+        let some = Some(&mut hashes);
+        if let Some(changed) = few_changes(level, word, words, base, ALMOST_EQUAL, masks, some) {
+            if !swap {
+                let [of_words, of_base] = hashes;
+                scratch.planes.digest = Some(of_words.finish_of(words));
+                scratch.known_digest = Some((offer.inputs[0], of_base.finish_of(base)));
+            }
             let start = out.len();
             offer.predictor.write(out);
             encode_changed(level, word, words, base, changed, masks, residual, out);
@@ -187,6 +197,8 @@ fn encode_offered(
             return Ok(Some((Coded { form: form::DELTA, inputs: offer.inputs.clone() }, sure)));
         }
     }
+    // From here on all words are near.
+    scratch.planes.digest = Some(hash64(bytes));
     let chosen = estimate::best(
         level,
         method,
@@ -261,7 +273,7 @@ fn encode_residual(
     let word = word_len(spec);
     let KnownScratch { predicted, contexts, masks, residual, .. } = buffers;
     let predicted = predictor.predict(level, spec, inputs, words.len(), predicted, contexts);
-    if let Some(changed) = few_changes(level, word, words, predicted, SPARSE_ONE_IN, masks) {
+    if let Some(changed) = few_changes(level, word, words, predicted, SPARSE_ONE_IN, masks, None) {
         return encode_changed(level, word, words, predicted, changed, masks, residual, out);
     }
     let n = words.len() / word;
@@ -302,7 +314,8 @@ fn encode_changed(
 }
 
 /// Sets the masks of the words that differ from those predicted, and counts them; `None` where
-/// it is one in `one_in` words or more, which ends the search.
+/// it is one in `one_in` words or more, which ends the search. Adds both to the hashes, but for
+/// their last blocks.
 fn few_changes(
     level: Level,
     word: usize,
@@ -310,6 +323,7 @@ fn few_changes(
     predicted: &[u8],
     one_in: u64,
     masks: &mut Vec<u64>,
+    mut hashes: Option<&mut [Stream; 2]>,
 ) -> Option<u64> {
     const PIECE: usize = 2 << 10;
     const AHEAD: usize = 16 << 10;
@@ -318,9 +332,16 @@ fn few_changes(
     let mut changed = 0;
     let len = PIECE * word;
     let pieces = words.chunks(len).zip(predicted.chunks(len)).zip(masks.chunks_mut(PIECE / 64));
-    for (i, ((words, piece), masks)) in pieces.enumerate() {
+    for (i, ((piece, predicted_piece), masks)) in pieces.enumerate() {
+        prefetch(words, i * len + AHEAD, len);
         prefetch(predicted, i * len + AHEAD, len);
-        changed += change::masks(level, word, words, piece, masks);
+        if let Some(hashes) = &mut hashes {
+            let last = (i + 1) * len >= words.len();
+            let blocks = if last { piece.len().saturating_sub(1) / BLOCK * BLOCK } else { len };
+            hashes[0].add(&piece[..blocks]);
+            hashes[1].add(&predicted_piece[..blocks]);
+        }
+        changed += change::masks(level, word, piece, predicted_piece, masks);
         if changed * one_in >= n as u64 {
             return None;
         }

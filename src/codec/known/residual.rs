@@ -153,10 +153,12 @@ pub fn encode_symbols(
     let tables: Vec<_> = tables.iter().map(rans::EncodeTable::new).collect();
     let room = rans::bound(n, lanes);
     coder.stream.resize(coder.stream.len().max(room), 0);
+    let ahead = std::mem::take(&mut coder.ahead);
     let stream = &mut coder.stream[..room];
+    let mut encoder = rans::Encoder::new(lanes, n, stream).fetching(ahead);
     // A sample misses no symbol, so every table has it.
-    let at =
-        rans::encode_contexts(level, lanes, symbols, clustered, &tables, stream).unwrap_or(room);
+    let done = encoder.encode_contexts(level, clustered, &tables, symbols);
+    let at = if done { encoder.finish() } else { room };
     out.extend_from_slice(&((room - at) as u32).to_le_bytes());
     out.extend_from_slice(&stream[at..]);
 }
