@@ -49,7 +49,7 @@ impl Joint {
             }
         }
         histogram::mark(level, contexts, &mut self.occurs);
-        self.n_symbols = usize::from(largest(level, symbols)) + 1;
+        let mut most = 0;
         let counts = self.counts.as_flattened_mut().first_chunk_mut::<{ 1 << 16 }>();
         let Some(counts) = counts else { return };
         let mut pairs = [0; PAIRS];
@@ -59,9 +59,11 @@ impl Joint {
             for (contexts, symbols) in contexts[..n].chunks(PAIRS).zip(symbols[..n].chunks(PAIRS)) {
                 let pairs = &mut pairs[..contexts.len()];
                 pair(level, contexts, symbols, pairs);
+                most = most.max(largest(level, symbols));
                 pairs.iter().for_each(|&pair| counts[usize::from(pair)] += 1);
             }
         }
+        self.n_symbols = usize::from(most) + 1;
     }
 
     /// The contexts that were counted, with the counts of their symbols and their sum.

@@ -95,8 +95,12 @@ pub fn encode(
 ) {
     let Buffers { symbols, bits, coder, delta: deltas, classes: clustered, joint, .. } = buffers;
     let n = contexts.len();
-    // Clusters rest on all of a small chunk, else on 64 words of every 256.
-    let step = if n <= 32 << 10 { 1 } else { 4 };
+    // Clusters rest on all of a small chunk, else on 64 words of every 256 or 512.
+    let step = match n {
+        0..=0x8000 => 1,
+        0x8001..=0x1_ffff => 4,
+        _ => 8,
+    };
     joint.count(level, contexts, symbols, 64, step);
     encode_symbols(level, joint, symbols, contexts, clustered, coder, out);
     if in_lanes(word, n) {
