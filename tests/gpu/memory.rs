@@ -280,6 +280,10 @@ fn a_device_that_has_run_out_of_memory_costs_time_alone() {
         taken.extend(more.take(1000));
     }
     drop(reserve);
+    // What is sent to the device needs memory on the way, and the want of that is no loss of it.
+    let sent = device.write_at(&taken[0], 0, &vec![1; 48 << 20]);
+    assert!(matches!(&sent, Err(Error::Device(m)) if m.contains("upload")), "{sent:?}");
+    device.check().unwrap();
     let place = Resident::new(&device, &page.buffer, 0, page.buffer.size()).unwrap();
     let refused = Resident::copies(&[&place]);
     assert!(matches!(refused, Err(Error::Device(_))), "{} buffers", taken.len());
