@@ -258,11 +258,18 @@ impl Bench {
         self.row("cascade, all steps", 2 * n + n / 3, time);
     }
 
+    /// A tensor of `len` bytes on a device that has nothing else to do.
+    fn tensor(&self, len: u64) -> Buffer {
+        let buffer = self.device.storage("tensor", len).expect("device memory");
+        self.device.write_at(&buffer, 0, &gaussian_bf16(len as usize / 2)).expect("write");
+        self.device.read(&buffer, 4).expect("written");
+        buffer
+    }
+
     /// Checkpoints of a tensor of `len` bytes, which stays on the device: how long training would
     /// have stalled, and how long the whole save took.
     fn save(&self, len: u64) {
-        let buffer = self.device.storage("tensor", len).expect("device memory");
-        self.device.write_at(&buffer, 0, &gaussian_bf16(len as usize / 2)).expect("write");
+        let buffer = self.tensor(len);
         println!(
             "\n{:<22} {:>9} {:>9} {:>9} {:>9} {:>9}",
             "save", "stall", "whole", "share", "GB/s", "hidden"
@@ -313,8 +320,7 @@ impl Bench {
 
     /// Snapshot and encoding of a tensor of `len` bytes: the planes are dropped twice, then coded.
     fn encode(&self, len: u64) {
-        let buffer = self.device.storage("tensor", len).expect("device memory");
-        self.device.write_at(&buffer, 0, &gaussian_bf16(len as usize / 2)).expect("write");
+        let buffer = self.tensor(len);
         let region = Region::new(&buffer, 0, len).expect("in the buffer");
         let fields = Split { word_bits: 16, rest_bits: 8, base: 1, sign: None };
         let cascade = Transform::Cascade { fields, sampled: true };
@@ -326,7 +332,7 @@ impl Bench {
         for (name, transform) in [("raw words", Transform::None), ("bf16 cascade", cascade)] {
             let plan = Plan::new(2).with_transform(transform).with_chunk_words(1 << 20);
             let mut encoder = Encoder::new(&self.device, plan).expect("device memory");
-            let mut alone = None;
+            let mut alone: Option<f64> = None;
             // The first save also makes the buffers of the snapshot.
             for save in ["first", "next", "coded"] {
                 let name = format!("{name}, {save}");
@@ -343,8 +349,8 @@ impl Bench {
                 let (total, coding) = (stats.total.as_secs_f64(), stats.sink.as_secs_f64());
                 let hidden = alone
                     .filter(|_| save == "coded")
-                    .map(|alone: f64| ((alone + coding - total) / alone).clamp(0.0, 1.0));
-                alone = Some(total);
+                    .map(|alone| ((alone + coding - total) / alone).clamp(0.0, 1.0));
+                alone = Some(alone.map_or(total, |alone| alone.min(total)));
                 let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
                 println!(
                     "{name:<22} {:>9.2} {:>9.3} {:>9} {:>9} {:>9} {:>9}",
