@@ -3,18 +3,27 @@
 //!
 //! ```text
 //! cargo bench --bench gpu -- [ADAPTER [MIB [TENSOR_MIB]]]
-//!     by default the best hardware, 64 MiB for kernels (at most 128), 256 MiB to encode
+//!     by default the best hardware, 64 MiB for kernels (at most 128), 256 MiB to encode and save;
+//!     a quarter of that where the adapter is software
 //! ```
 //!
 //! A kernel's bytes are those it reads and writes; its share is of the bytes a second that a copy
-//! on the device reads and writes in the same run.
+//! on the device reads and writes in the same run. A table takes less than two minutes: rows that
+//! would take longer, going by the one before, are left out.
+//!
+//! ```text
+//! encode   hidden   (alone + coding − both) / alone: the share of the time that the device takes
+//!                   for transforms and transfers alone which went by while the sink coded
+//! save     hidden   share of the time with a request under way in which a coder did not wait
+//! ```
 
 use lmc_gpu::{
     Options,
     codec::{Accelerator, Method},
     dtype::Dtype,
     gpu::{
-        Buffer, Device, Encoder, Plan, Recorder, Region, Resident, Selector, Transform, Transformer,
+        Buffer, Chunk, Device, Encoder, Plan, Planes, Recorder, Region, Resident, Selector,
+        Symbols, Transform, Transformer, wgpu,
     },
     shader::*,
     store::{Checkpointer, CheckpointerOptions, DeviceTensor, Policy, Snapshot, Store},
@@ -25,8 +34,37 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Repetitions of a measurement, of which the best counts.
+/// Repetitions of a measurement, of which the best counts, and the time after which one has to do.
 const TIMES: usize = 5;
+const ENOUGH: Duration = Duration::from_secs(1);
+
+/// Time for the rows of a table.
+const TABLE: Duration = Duration::from_secs(100);
+
+/// The rows of a table, as far as there is time for them.
+struct Rows {
+    begun: Instant,
+    last: Instant,
+}
+
+impl Rows {
+    fn new() -> Rows {
+        let now = Instant::now();
+        Rows { begun: now, last: now }
+    }
+
+    /// Whether there is time for a row that takes as long as the one before.
+    fn next(&mut self, name: &str) -> bool {
+        let now = Instant::now();
+        let fits = now - self.begun + (now - self.last) <= TABLE;
+        if fits {
+            self.last = now;
+        } else {
+            println!("{name:<22} left out: it would take too long");
+        }
+        fits
+    }
+}
 
 struct Bench {
     device: Device,
@@ -41,14 +79,17 @@ struct Bench {
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
     let selector = args.first().map_or(Selector::Auto, |a| a.parse().expect("never fails"));
-    let mib: u64 = args.get(1).map_or(64, |a| a.parse().expect("a number of MiB"));
     let device = match Device::request(&selector) {
         Ok(device) => device,
         Err(error) => return println!("skipped: {error}"),
     };
     let info = device.info();
     println!("{} ({:?}, {} {})", info.name, info.backend, info.driver, info.driver_info);
-    let tensor_mib: u64 = args.get(2).map_or(256, |a| a.parse().expect("a number of MiB"));
+    let slow = if info.device_type == wgpu::DeviceType::Cpu { 4 } else { 1 };
+    let number = |a: &String| a.parse::<u64>().expect("a number of MiB");
+    let mib = args.get(1).map_or(64 / slow, number);
+    let tensor_mib = args.get(2).map_or(256 / slow, number);
+    println!("{mib} MiB for kernels, {tensor_mib} MiB to encode and save");
     let len = mib << 20;
     let buffers = (0..4).map(|_| device.storage("bench", len).expect("device memory")).collect();
     let uniforms = Recorder::uniforms(&device).expect("device memory");
@@ -74,6 +115,29 @@ fn gaussian_bf16(n: usize) -> Vec<u8> {
     (0..n).flat_map(|_| next()).collect()
 }
 
+fn percent(share: Option<f64>) -> String {
+    share.map_or("–".into(), |share| format!("{:.0} %", 100.0 * share))
+}
+
+/// Codes what came of a chunk on this thread alone, as a coder of an archive does.
+fn code(chunk: &Chunk<'_>) -> lmc_gpu::Result<()> {
+    let plain = Options::default().with_method(Method::Fast).with_threads(1);
+    let coded = |bytes: &[u8], dtype| {
+        lmc_gpu::compress(bytes, &plain.clone().with_dtype(Some(dtype))).map(drop)
+    };
+    match &chunk.planes {
+        Planes::Words(words) => coded(words, Dtype::BF16),
+        Planes::Split { symbols, rest_lo, .. } => {
+            match symbols {
+                Symbols::Plain(symbols) => coded(symbols, Dtype::U8)?,
+                Symbols::Cascade(parts) => coded(&parts.concat(), Dtype::U8)?,
+            }
+            coded(rest_lo, Dtype::U8)
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Bench {
     /// Best time of what `record` records, submitted and waited for.
     fn time(&self, mut record: impl FnMut(&mut Recorder<'_>)) -> Duration {
@@ -85,8 +149,9 @@ impl Bench {
             self.device.wait(submission).expect("wait");
             begun.elapsed()
         };
-        once();
-        (0..TIMES).map(|_| once()).min().expect("several")
+        let (begun, first) = (Instant::now(), once());
+        let more = (0..TIMES).map_while(|_| (begun.elapsed() < ENOUGH).then(&mut once));
+        more.min().unwrap_or(first)
     }
 
     fn row(&self, name: &str, moved: u64, time: Duration) {
@@ -193,24 +258,40 @@ impl Bench {
         self.row("cascade, all steps", 2 * n + n / 3, time);
     }
 
+    /// A tensor of `len` bytes on a device that has nothing else to do.
+    fn tensor(&self, len: u64) -> Buffer {
+        let buffer = self.device.storage("tensor", len).expect("device memory");
+        self.device.write_at(&buffer, 0, &gaussian_bf16(len as usize / 2)).expect("write");
+        self.device.read(&buffer, 4).expect("written");
+        buffer
+    }
+
     /// Checkpoints of a tensor of `len` bytes, which stays on the device: how long training would
     /// have stalled, and how long the whole save took.
     fn save(&self, len: u64) {
-        let buffer = self.device.storage("tensor", len).expect("device memory");
-        self.device.write_at(&buffer, 0, &gaussian_bf16(len as usize / 2)).expect("write");
-        println!("\n{:<22} {:>9} {:>9} {:>9} {:>9}", "save", "stall", "whole", "share", "GB/s");
+        let buffer = self.tensor(len);
+        println!(
+            "\n{:<22} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "save", "stall", "whole", "share", "GB/s", "hidden"
+        );
+        let mut rows = Rows::new();
         let transformer: Arc<dyn Accelerator> = Arc::new(Transformer::new(self.device.clone()));
         for (name, device) in
             [("fast, on the CPU", None), ("fast, on the device", Some(transformer))]
         {
             let dir = tempfile::tempdir().expect("a directory");
-            let options = Options::default().with_method(Method::Fast).with_device(device);
+            let options = Options::default().with_method(Method::Fast).with_device(device.clone());
             let policy = Policy::default().with_full_every(1);
             let store = Store::init(&dir.path().join("store"), policy).expect("a store");
             let chosen = CheckpointerOptions::default().with_keep_last(false);
             let checkpointer =
                 Checkpointer::new(store.with_options(options), chosen).expect("a thread");
             for step in 0..3 {
+                let name = format!("{name}, {step}");
+                if !rows.next(&name) {
+                    continue;
+                }
+                let before = device.as_ref().map(|d| d.usage());
                 let place = Resident::new(&self.device, &buffer, 0, len).expect("in the buffer");
                 let shape = [len / 2048, 1024];
                 let tensor = DeviceTensor::new("w", Dtype::BF16, &shape, place).expect("a tensor");
@@ -220,49 +301,65 @@ impl Bench {
                 let stall = ticket.stalled();
                 ticket.wait().expect("saved");
                 let whole = begun.elapsed();
+                let hidden = device.as_ref().zip(before).map(|(device, before)| {
+                    let after = device.usage();
+                    let exposed = (after.exposed - before.exposed).as_secs_f64();
+                    1.0 - exposed / (after.busy - before.busy).as_secs_f64()
+                });
                 println!(
-                    "{:<22} {:>9} {:>9} {:>7.1} % {:>9.2}",
-                    format!("{name}, {step}"),
+                    "{name:<22} {:>9} {:>9} {:>7.1} % {:>9.2} {:>9}",
                     format!("{:.2} ms", stall.as_secs_f64() * 1e3),
                     format!("{:.1} ms", whole.as_secs_f64() * 1e3),
                     100.0 * stall.as_secs_f64() / whole.as_secs_f64(),
                     len as f64 / whole.as_secs_f64() / 1e9,
+                    percent(hidden),
                 );
             }
         }
     }
 
-    /// Snapshot and encoding of a tensor of `len` bytes; the planes are dropped.
+    /// Snapshot and encoding of a tensor of `len` bytes: the planes are dropped twice, then coded.
     fn encode(&self, len: u64) {
-        let buffer = self.device.storage("tensor", len).expect("device memory");
-        self.device.write_at(&buffer, 0, &gaussian_bf16(len as usize / 2)).expect("write");
+        let buffer = self.tensor(len);
         let region = Region::new(&buffer, 0, len).expect("in the buffer");
         let fields = Split { word_bits: 16, rest_bits: 8, base: 1, sign: None };
         let cascade = Transform::Cascade { fields, sampled: true };
         println!(
-            "\n{:<22} {:>9} {:>9} {:>9} {:>9} {:>9}",
-            "encode", "GB/s", "bus/raw", "stall", "kernels", "waited"
+            "\n{:<22} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "encode", "GB/s", "bus/raw", "stall", "kernels", "waited", "hidden"
         );
+        let mut rows = Rows::new();
         for (name, transform) in [("raw words", Transform::None), ("bf16 cascade", cascade)] {
             let plan = Plan::new(2).with_transform(transform).with_chunk_words(1 << 20);
             let mut encoder = Encoder::new(&self.device, plan).expect("device memory");
+            let mut alone: Option<f64> = None;
             // The first save also makes the buffers of the snapshot.
-            for save in ["first", "next"] {
+            for save in ["first", "next", "coded"] {
+                let name = format!("{name}, {save}");
+                if !rows.next(&name) {
+                    continue;
+                }
+                let sink = |chunk: Chunk<'_>| if save == "coded" { code(&chunk) } else { Ok(()) };
                 let begun = Instant::now();
                 let snapshot = encoder.snapshot(&region).expect("snapshot");
                 let stall = begun.elapsed();
-                let stats = encoder.encode(&snapshot, None, |_| Ok(())).expect("encode");
+                let stats = encoder.encode(&snapshot, None, sink).expect("encode");
                 encoder.recycle(snapshot);
                 let whole = begun.elapsed();
+                let (total, coding) = (stats.total.as_secs_f64(), stats.sink.as_secs_f64());
+                let hidden = alone
+                    .filter(|_| save == "coded")
+                    .map(|alone| ((alone + coding - total) / alone).clamp(0.0, 1.0));
+                alone = Some(alone.map_or(total, |alone| alone.min(total)));
                 let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
                 println!(
-                    "{:<22} {:>9.2} {:>9.3} {:>9} {:>9} {:>9}",
-                    format!("{name}, {save}"),
+                    "{name:<22} {:>9.2} {:>9.3} {:>9} {:>9} {:>9} {:>9}",
                     len as f64 / whole.as_secs_f64() / 1e9,
                     stats.transferred as f64 / stats.bytes as f64,
                     ms(stall),
                     stats.transform.map_or("–".into(), ms),
                     ms(stats.waited),
+                    percent(hidden),
                 );
             }
         }

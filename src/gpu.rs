@@ -24,6 +24,7 @@ mod device;
 mod kernel;
 mod memory;
 mod resident;
+mod staging;
 mod transformer;
 
 pub use buffer::Region;

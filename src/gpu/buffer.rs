@@ -4,15 +4,15 @@
 //! elsewhere is copied together with what surrounds it, and a shader moves its bytes into place
 //! (`transform::align`).
 
-use super::{Buffer, Device, Recorder};
+use super::{Buffer, Device, Recorder, staging::Outcome};
 use crate::error::{Error, Result};
 use std::{
-    sync::mpsc::{Receiver, RecvTimeoutError},
+    sync::mpsc::RecvTimeoutError,
     time::{Duration, Instant},
 };
 
 /// Alignment and unit of copies.
-const COPY: u64 = wgpu::COPY_BUFFER_ALIGNMENT;
+pub(super) const COPY: u64 = wgpu::COPY_BUFFER_ALIGNMENT;
 
 /// The bytes `offset..offset + len` of a buffer, which may hold other things around them.
 #[derive(Clone, Copy, Debug)]
@@ -110,26 +110,6 @@ impl Device {
         })
     }
 
-    /// Writes `bytes` to `buffer` from byte `at`, a multiple of four, on, before whatever is
-    /// submitted next. Up to three bytes after them are zeroed.
-    ///
-    /// # Errors
-    /// [`Error::Device`].
-    pub fn write_at(&self, buffer: &wgpu::Buffer, at: u64, bytes: &[u8]) -> Result<()> {
-        let (whole, rest) = bytes.split_at(bytes.len() / 4 * 4);
-        self.scoped(|| {
-            if !whole.is_empty() {
-                self.queue().write_buffer(buffer, at, whole);
-            }
-            if !rest.is_empty() {
-                let mut word = [0; 4];
-                word[..rest.len()].copy_from_slice(rest);
-                self.queue().write_buffer(buffer, at + whole.len() as u64, &word);
-            }
-            Ok(())
-        })
-    }
-
     /// Reads the first `len` bytes of a buffer that can be copied from, waiting for them.
     ///
     /// # Errors
@@ -153,7 +133,7 @@ pub(super) struct Mapped {
     buffer: Buffer,
     len: u64,
     submission: wgpu::SubmissionIndex,
-    outcome: Receiver<std::result::Result<(), wgpu::BufferAsyncError>>,
+    outcome: Outcome,
 }
 
 impl Mapped {

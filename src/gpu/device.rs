@@ -8,7 +8,7 @@
 //! is looked at after every wait, since a lost device accepts work in silence; and a wait that
 //! takes longer than [`Device::TIMEOUT`] gives up.
 
-use super::{Buffer, kernel::Kernel, memory::Account};
+use super::{kernel::Kernel, memory::Account, staging::Staging};
 use crate::{
     error::{Error, Result},
     shader::Shader,
@@ -150,9 +150,6 @@ fn choose(selector: &Selector, infos: &[wgpu::AdapterInfo], wanted: Option<&str>
     })
 }
 
-/// Staging buffers that a device keeps.
-const MOST_STAGING: usize = 8;
-
 /// A GPU ready to work. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Device(Arc<Inner>);
@@ -165,8 +162,7 @@ struct Inner {
     /// Why the device can no longer be used.
     lost: Arc<OnceLock<String>>,
     kernels: Mutex<HashMap<(&'static str, &'static str), Kernel>>,
-    /// Staging buffers that are not in use, for the next reads.
-    staging: Mutex<Vec<Buffer>>,
+    staging: Staging,
     account: Arc<Account>,
 }
 
@@ -224,7 +220,7 @@ impl Device {
 
     fn assemble(device: wgpu::Device, queue: wgpu::Queue, lost: Arc<OnceLock<String>>) -> Device {
         let info = device.adapter_info();
-        let (kernels, staging, account) = (Mutex::default(), Mutex::default(), Account::new());
+        let (kernels, staging, account) = (Mutex::default(), Staging::default(), Account::new());
         Device(Arc::new(Inner { device, queue, info, lost, kernels, staging, account }))
     }
 
@@ -245,6 +241,10 @@ impl Device {
 
     pub(super) fn account(&self) -> &Arc<Account> {
         &self.0.account
+    }
+
+    pub(super) fn staging_pool(&self) -> &Staging {
+        &self.0.staging
     }
 
     /// Name, driver, backend and kind of the adapter.
@@ -304,27 +304,6 @@ impl Device {
         let done = self.wgpu().poll(wait);
         self.check()?;
         done.map(drop).map_err(|e| Error::Device(format!("{}: {e}", self.info().name)))
-    }
-
-    /// A buffer for reading back at least `len` bytes, to be given back when it was unmapped.
-    pub(super) fn take_staging(&self, len: u64) -> Result<Buffer> {
-        let mut kept = self.0.staging.lock().unwrap_or_else(PoisonError::into_inner);
-        match kept.iter().position(|b| b.size() >= len) {
-            Some(i) => Ok(kept.swap_remove(i)),
-            None => {
-                drop(kept);
-                self.staging("readback", len.next_power_of_two())
-            }
-        }
-    }
-
-    /// Keeps a staging buffer for the next read.
-    pub(super) fn return_staging(&self, buffer: Buffer) {
-        let mut kept = self.0.staging.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == MOST_STAGING {
-            kept.remove(0);
-        }
-        kept.push(buffer);
     }
 
     /// The pipeline of an entry point, made at its first use.

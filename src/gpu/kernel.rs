@@ -2,12 +2,17 @@
 //!
 //! ```text
 //! Recorder   command encoder + the uniforms of its dispatches, 256 bytes apart in one buffer
+//!   write    bytes of the host, in place before anything else runs
 //!   copies, clears
 //!   Pass     dispatches in order, each seeing what those before it wrote
 //!   submit   writes the uniforms, then submits
 //! ```
 
-use super::{Buffer, Device};
+use super::{
+    Buffer, Device,
+    buffer::COPY,
+    staging::{MOST_LEN, Outcome},
+};
 use crate::{
     error::{Error, Result},
     shader::{Entry, Params, Shader},
@@ -110,6 +115,9 @@ pub struct Recorder<'d> {
     device: &'d Device,
     uniforms: Option<&'d wgpu::Buffer>,
     encoder: wgpu::CommandEncoder,
+    /// What goes before all that is in `encoder`, and the buffers that it copies from.
+    writes: Option<wgpu::CommandEncoder>,
+    uploads: Vec<Buffer>,
     bytes: Vec<u8>,
     max_groups: u32,
 }
@@ -131,8 +139,15 @@ impl<'d> Recorder<'d> {
 
     /// Starts recording copies and clears alone, which need no memory of their own.
     pub fn for_copies(device: &'d Device) -> Self {
-        let encoder = device.wgpu().create_command_encoder(&Default::default());
-        Recorder { device, uniforms: None, encoder, bytes: Vec::new(), max_groups: MAX_GROUPS }
+        Recorder {
+            device,
+            uniforms: None,
+            encoder: device.wgpu().create_command_encoder(&Default::default()),
+            writes: None,
+            uploads: Vec::new(),
+            bytes: Vec::new(),
+            max_groups: MAX_GROUPS,
+        }
     }
 
     /// Folds grids at this many workgroups rather than at what devices can run: 1 to 65,535.
@@ -143,13 +158,26 @@ impl<'d> Recorder<'d> {
         self
     }
 
-    pub(super) fn device(&self) -> &'d Device {
-        self.device
-    }
-
     /// The command encoder, for copies and clears.
     pub fn encoder(&mut self) -> &mut wgpu::CommandEncoder {
         &mut self.encoder
+    }
+
+    /// Writes `bytes` to `buffer` from byte `at`, a multiple of four, on, before anything else
+    /// that is recorded here. Up to three bytes after them are zeroed.
+    ///
+    /// # Errors
+    /// [`Error::Device`] where there is no memory for them.
+    pub fn write(&mut self, buffer: &wgpu::Buffer, at: u64, bytes: &[u8]) -> Result<()> {
+        for (start, piece) in (at..).step_by(MOST_LEN).zip(bytes.chunks(MOST_LEN)) {
+            let upload = self.device.upload(piece)?;
+            let len = (piece.len() as u64).next_multiple_of(COPY);
+            let make = || self.device.wgpu().create_command_encoder(&Default::default());
+            let encoder = self.writes.get_or_insert_with(make);
+            encoder.copy_buffer_to_buffer(&upload, 0, buffer, start, len);
+            self.uploads.push(upload);
+        }
+        Ok(())
     }
 
     /// Starts a list of dispatches. Where `times` is given, the device's clock is written to its
@@ -173,31 +201,48 @@ impl<'d> Recorder<'d> {
 
     /// Maps a buffer for reading once what was recorded is done; the receiver then holds the
     /// outcome.
-    pub fn map_on_submit(
-        &mut self,
-        buffer: &wgpu::Buffer,
-        len: u64,
-    ) -> std::sync::mpsc::Receiver<std::result::Result<(), wgpu::BufferAsyncError>> {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        self.encoder.map_buffer_on_submit(buffer, wgpu::MapMode::Read, 0..len, move |outcome| {
-            let _ = sender.send(outcome);
-        });
-        receiver
+    pub(super) fn map_on_submit(&mut self, buffer: &wgpu::Buffer, len: u64) -> Outcome {
+        map_on_submit(&mut self.encoder, buffer, wgpu::MapMode::Read, len)
     }
 
     /// Submits what was recorded.
     ///
     /// # Errors
     /// [`Error::Device`] where a command was invalid or the device is lost.
-    pub fn submit(self) -> Result<wgpu::SubmissionIndex> {
-        let Recorder { device, uniforms, encoder, bytes, .. } = self;
-        device.scoped(|| {
-            if let Some(uniforms) = uniforms.filter(|_| !bytes.is_empty()) {
-                device.queue().write_buffer(uniforms, 0, &bytes);
-            }
-            Ok(device.queue().submit([encoder.finish()]))
-        })
+    pub fn submit(mut self) -> Result<wgpu::SubmissionIndex> {
+        if let Some(uniforms) = self.uniforms {
+            let bytes = std::mem::take(&mut self.bytes);
+            self.write(uniforms, 0, &bytes)?;
+        }
+        let Recorder { device, encoder, mut writes, uploads, .. } = self;
+        let mut used = Vec::new();
+        if let Some(writes) = &mut writes {
+            used.extend(uploads.into_iter().map(|upload| {
+                let outcome = map_on_submit(writes, &upload, wgpu::MapMode::Write, upload.size());
+                (upload, outcome)
+            }));
+        }
+        let submission = device.scoped(|| {
+            let first = writes.map(|writes| writes.finish());
+            Ok(device.queue().submit(first.into_iter().chain([encoder.finish()])))
+        })?;
+        device.return_uploads(used);
+        Ok(submission)
     }
+}
+
+/// Maps the first `len` bytes of a buffer once what is recorded is done.
+fn map_on_submit(
+    encoder: &mut wgpu::CommandEncoder,
+    buffer: &wgpu::Buffer,
+    mode: wgpu::MapMode,
+    len: u64,
+) -> Outcome {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    encoder.map_buffer_on_submit(buffer, mode, 0..len, move |outcome| {
+        let _ = sender.send(outcome);
+    });
+    receiver
 }
 
 /// A list of dispatches that run in order.

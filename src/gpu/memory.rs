@@ -6,8 +6,8 @@
 //! last clone is dropped                          ──────> used − len
 //! ```
 //!
-//! Buffers for reading back are memory of the host on most devices and are not counted: where the
-//! limit is reached, what lies on the device can still be read.
+//! Buffers that the host reads or writes are its own memory on most devices and are not counted:
+//! where the limit is reached, what lies on the device can still be read.
 
 use super::Device;
 use crate::error::{Error, Result};
@@ -101,7 +101,7 @@ impl Device {
         self.account().limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// A new buffer of at least `len` bytes.
+    /// A new buffer of at least `len` bytes, mapped if it is to be mapped for writing.
     ///
     /// # Errors
     /// [`Error::Device`] where the device has no memory for it or does not allow the size.
@@ -114,14 +114,15 @@ impl Device {
         // Never empty: a binding must not be.
         let size = len.checked_next_multiple_of(16).unwrap_or(u64::MAX).max(16);
         let make = || {
-            let counted = !usage.contains(wgpu::BufferUsages::MAP_READ);
+            let write = wgpu::BufferUsages::MAP_WRITE;
+            let counted = !usage.intersects(write | wgpu::BufferUsages::MAP_READ);
             let lease = counted.then(|| self.account().charge(size)).transpose()?;
             let buffer = self.scoped(|| {
                 Ok(self.wgpu().create_buffer(&wgpu::BufferDescriptor {
                     label: Some(label),
                     size,
                     usage,
-                    mapped_at_creation: false,
+                    mapped_at_creation: usage.contains(write),
                 }))
             })?;
             Ok(Buffer { buffer, _lease: lease })

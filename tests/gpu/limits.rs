@@ -5,10 +5,12 @@ use super::{
     device, noise, run_folded,
 };
 use lmc_gpu::{
-    Options,
+    Error, Options,
     codec::{Accelerator, Method},
     dtype::Dtype,
-    gpu::{Device, Encoder, Plan, Planes, Region, Resident, Transform, Transformer, wgpu},
+    gpu::{
+        Device, Encoder, Plan, Planes, Recorder, Region, Resident, Transform, Transformer, wgpu,
+    },
     shader::*,
     simd::Level,
     source::Source,
@@ -53,6 +55,32 @@ fn a_device_without_a_clock_or_any_other_feature_does_the_same() {
     assert!(lmc_gpu::compress(&bytes, &on_gpu).unwrap() == want);
     let usage = gpu.usage();
     assert!(usage.done > 0 && usage.failed == 0 && usage.transform.is_none(), "{usage:?}");
+}
+
+#[test]
+fn bytes_of_any_number_are_written_in_order_before_anything_else() {
+    let Some(device) = device() else { return };
+    const MOST: usize = 8 << 20;
+    let buffer = device.storage("test", 2 * MOST as u64 + 64).unwrap();
+    let copy = device.storage("copy", buffer.size()).unwrap();
+    let mut want = vec![0; buffer.size() as usize];
+    let long = noise(2 * MOST + 9, 3);
+    for len in [0, 1, 3, 4, 5, 16 << 10, MOST - 1, MOST, MOST + 1, 2 * MOST + 9] {
+        let mut recorder = Recorder::for_copies(&device);
+        let size = buffer.size();
+        recorder.encoder().copy_buffer_to_buffer(&buffer, 0, &copy, 0, size);
+        // The second lies over a part of the first.
+        for (at, bytes) in [(4, &long[..len]), (8, &long[1..][..len / 2])] {
+            recorder.write(&buffer, at as u64, bytes).unwrap();
+            want[at..][..bytes.len()].copy_from_slice(bytes);
+            want[at + bytes.len()..at + bytes.len().next_multiple_of(4)].fill(0);
+        }
+        recorder.submit().unwrap();
+        assert!(device.read(&copy, size).unwrap() == want, "{len}");
+    }
+    let beyond = device.write_at(&buffer, buffer.size() - 4, &[0; 5]);
+    assert!(matches!(beyond, Err(Error::Device(_))), "{beyond:?}");
+    device.check().unwrap();
 }
 
 #[test]

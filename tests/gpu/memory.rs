@@ -10,7 +10,7 @@ use lmc_gpu::{
     Error, Options,
     codec::{Accelerator, Method},
     dtype::Dtype,
-    gpu::{Decoder, Encoder, Region, Resident, Transformer, wgpu},
+    gpu::{Decoder, Encoder, Region, Resident, Tensor, Transformer, wgpu},
     source::Source,
     store::{Checkpointer, CheckpointerOptions, Policy, Store},
 };
@@ -271,6 +271,9 @@ fn a_device_that_has_run_out_of_memory_costs_time_alone() {
     page.fill(&bytes);
     let of_device = checkpointer(&dir.path().join("store"), Some(&device));
     of_device.save(0, page.on_device()).unwrap().wait().unwrap();
+    let mut encoder = Encoder::new(&device, bf16_plan()).unwrap();
+    let mut encode = || encoder.encode(Tensor::Host(&bytes), None, |_| Ok(())).map(|s| s.chunks);
+    let n_chunks = encode().unwrap();
     // The device takes all there is but what the host has set aside, which is less than it asks
     // for at a time.
     let reserve: Vec<u8> = Vec::with_capacity(100 << 20);
@@ -280,6 +283,12 @@ fn a_device_that_has_run_out_of_memory_costs_time_alone() {
         taken.extend(more.take(1000));
     }
     drop(reserve);
+    // What is sent to the device needs memory on the way, and the want of that is no loss of it.
+    let sent = device.write_at(&taken[0], 0, &vec![1; 48 << 20]);
+    assert!(matches!(&sent, Err(Error::Device(m)) if m.contains("upload")), "{sent:?}");
+    device.check().unwrap();
+    // What has worked before needs no more.
+    (0..10).for_each(|_| assert_eq!(encode().unwrap(), n_chunks));
     let place = Resident::new(&device, &page.buffer, 0, page.buffer.size()).unwrap();
     let refused = Resident::copies(&[&place]);
     assert!(matches!(refused, Err(Error::Device(_))), "{} buffers", taken.len());

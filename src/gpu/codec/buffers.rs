@@ -144,7 +144,7 @@ fn bring(
     words: &Buffer,
 ) -> Result<()> {
     match chunk {
-        Part::Host(bytes) => return recorder.device().write_at(words, 0, bytes),
+        Part::Host(bytes) => return recorder.write(words, 0, bytes),
         Part::Device(chunk) if chunk.shift() == 0 => chunk.copy_to(recorder.encoder(), words, 0),
         Part::Device(chunk) => chunk.copy_to(recorder.encoder(), cover, 0),
     }

@@ -92,9 +92,8 @@ impl Decoder {
         let (device, plan, slot) = (&self.device, &self.plan, &self.slots[index]);
         let n = chunk.len() as usize / plan.word_len;
         let damaged = || Error::Corrupt(format!("the planes at byte {start} do not fit together"));
-        let sizes = slot.upload(device, plan, n, planes, &damaged)?;
-
         let mut recorder = Recorder::new(device, &slot.buffers.uniforms);
+        let sizes = slot.upload(&mut recorder, plan, n, planes, &damaged)?;
         if let Some(base) = &base {
             slot.buffers.bring_base(&mut recorder, base)?;
         }
@@ -170,17 +169,17 @@ impl Slot {
     /// returns how many of them reach each level.
     fn upload(
         &self,
-        device: &Device,
+        recorder: &mut Recorder<'_>,
         plan: &Plan,
         n: usize,
         planes: &Planes<'_>,
         damaged: &dyn Fn() -> Error,
     ) -> Result<Option<Vec<usize>>> {
-        let put = |buffer: &wgpu::Buffer, at: u64, bytes: &[u8], len: usize| {
+        let mut put = |buffer: &wgpu::Buffer, at: u64, bytes: &[u8], len: usize| {
             if bytes.len() != len {
                 return Err(damaged());
             }
-            device.write_at(buffer, at, bytes)
+            recorder.write(buffer, at, bytes)
         };
         let (to, stride) = (&self.buffers.planes, plan.stride());
         match (planes, &plan.transform) {
@@ -222,7 +221,7 @@ impl Slot {
                         };
                         let parsed = Parsed::new(n, &bytes).ok_or_else(damaged)?;
                         let cascade = self.cascade.as_ref().ok_or_else(damaged)?;
-                        return cascade.upload(device, parsed).map(Some);
+                        return cascade.upload(recorder, parsed).map(Some);
                     }
                 }
             }

@@ -5,7 +5,7 @@ use crate::{
     codec::{Delta, Transforms},
     error::{Error, Result},
     gpu::{
-        Buffer, Device, Encoder, Pass, Plan, Planes, Recorder, Region, Symbols, Transform,
+        Buffer, Device, Encoder, Pass, Plan, Planes, Recorder, Symbols, Tensor, Transform,
         buffer::Mapped, codec::split_params,
     },
     shader::{DeltaParams, GroupParams},
@@ -96,11 +96,11 @@ impl Requests {
             self.buffers = Some(Buffers::new(device, len, planes_len)?);
         }
         let Some(buffers) = &self.buffers else { return Err(Error::Device("no buffers".into())) };
-        device.write_at(&buffers.words, 0, words)?;
-        if let Some(base) = base {
-            device.write_at(&buffers.base, 0, base)?;
-        }
         let mut recorder = Recorder::new(device, &buffers.uniforms);
+        recorder.write(&buffers.words, 0, words)?;
+        if let Some(base) = base {
+            recorder.write(&buffers.base, 0, base)?;
+        }
         recorder.encoder().clear_buffer(&buffers.n_escapes, 0, None);
         record(buffers, &mut recorder.pass(buffers.clock.as_ref().map(|(set, _)| set)))?;
         let encoder = recorder.encoder();
@@ -141,7 +141,6 @@ impl Requests {
         cascade: &mut [u8],
     ) -> Result<Option<usize>> {
         let device = &self.shared.device;
-        let len = words.len() as u64;
         let chunk_words = (words.len() / 2).next_power_of_two();
         if self.encoder.as_ref().is_none_or(|(n, _)| *n != chunk_words) {
             self.encoder = None;
@@ -150,16 +149,11 @@ impl Requests {
             let plan = Plan::new(2).with_transform(transform).with_chunk_words(chunk_words);
             self.encoder = Some((chunk_words, Encoder::with_depth(device, plan, 1)?));
         }
-        if self.buffers.as_ref().is_none_or(|b| b.len < len) {
-            self.buffers = None;
-            self.buffers = Some(Buffers::new(device, len, 0)?);
-        }
-        let (Some(buffers), Some((_, encoder))) = (&self.buffers, &mut self.encoder) else {
-            return Err(Error::Device("no buffers".into()));
+        let Some((_, encoder)) = &mut self.encoder else {
+            return Err(Error::Device("no encoder".into()));
         };
-        device.write_at(&buffers.words, 0, words)?;
         let mut found = None;
-        let stats = encoder.encode(Region::new(&buffers.words, 0, len)?, None, |chunk| {
+        let stats = encoder.encode(Tensor::Host(words), None, |chunk| {
             // Anything else did not shrink, and would not fit.
             if let Planes::Split { symbols: Symbols::Cascade(parts), rest_lo, .. } = chunk.planes {
                 rest.copy_from_slice(rest_lo);
@@ -168,7 +162,7 @@ impl Requests {
             Ok(())
         })?;
         self.shared.count(|usage| {
-            usage.sent += len;
+            usage.sent += stats.bytes;
             usage.received += stats.transferred;
             if let (Some(time), Some(took)) = (&mut usage.transform, stats.transform) {
                 *time += took;

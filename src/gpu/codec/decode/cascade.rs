@@ -3,7 +3,7 @@
 use crate::{
     entropy::cascade::MAX_LEVELS,
     error::Result,
-    gpu::{Buffer, Device, Pass},
+    gpu::{Buffer, Device, Pass, Recorder},
     shader::CascadeParams,
 };
 
@@ -80,14 +80,14 @@ impl Cascade {
     }
 
     /// Writes a cascade to the device and returns how many symbols reach each level.
-    pub fn upload(&self, device: &Device, cascade: Parsed<'_>) -> Result<Vec<usize>> {
+    pub fn upload(&self, recorder: &mut Recorder<'_>, cascade: Parsed<'_>) -> Result<Vec<usize>> {
         let order: Vec<u8> =
             cascade.symbols.iter().flat_map(|s| u32::from(*s).to_le_bytes()).collect();
-        device.write_at(&self.order, 0, &order)?;
+        recorder.write(&self.order, 0, &order)?;
         for (digits, at) in cascade.levels.iter().zip(starts(&cascade.sizes)) {
-            device.write_at(&self.digits, 4 * at as u64, digits)?;
+            recorder.write(&self.digits, 4 * at as u64, digits)?;
         }
-        device.write_at(&self.below[0], 0, cascade.raw)?;
+        recorder.write(&self.below[0], 0, cascade.raw)?;
         Ok(cascade.sizes)
     }
 
