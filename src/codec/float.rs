@@ -97,6 +97,12 @@ pub fn encode(
     let range = k_range(method, float);
     let (fields, cost) = choose_split(float, &heads, n, sign, range, &mut planes.counts);
     planes.heads = heads;
+    // Words of any kind: scales would be looked for in vain, and planes coded for a gain of less
+    // than a five-hundredth. (The cost is that of heads: wider words may gain below them.)
+    let raw = n as u64 * u64::from(float.bits);
+    if method == Method::Auto && float.bits <= 16 && cost + raw / 500 >= raw {
+        return form::STORED;
+    }
     let scaled = match (method, float.row) {
         (Method::Auto | Method::Max, Some(row)) => {
             scaled::plan(level, method, float, row, words, &fields, cost, planes)
