@@ -207,6 +207,10 @@ pub fn encode(
             }
         }
     };
+    if spec.big_endian && word > 1 {
+        // What was hashed on the way were turned words.
+        planes.digest = None;
+    }
     scratch.swapped = swapped;
     if form == form::STORED || out.len() - start >= bytes.len() {
         out.truncate(start);

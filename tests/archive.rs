@@ -8,6 +8,7 @@ use lmc_gpu::{
     simd::Level,
 };
 use proptest::prelude::*;
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 /// LZMA is a hundred times slower than the others: it is tried on less.
 fn is_slow(method: Method) -> bool {
@@ -73,6 +74,37 @@ fn archives_do_not_depend_on_threads_or_instruction_set() {
                 assert!(decompress(&first, &options).unwrap() == file);
             }
         }
+    }
+}
+
+#[test]
+fn archives_made_at_once_and_after_failures_are_the_same() {
+    let files = [sample_file(11), sample_file(12)[..200_000].to_vec()];
+    let methods = [Method::Fast, Method::Auto, Method::Max];
+    let jobs: Vec<_> = methods.iter().flat_map(|m| files.iter().map(move |f| (*m, f))).collect();
+    let want: Vec<_> = jobs.iter().map(|(m, f)| compress(f, &options(*m)).unwrap()).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (jobs, want) = (&jobs, &want);
+            scope.spawn(move || {
+                for i in (0..12).map(|i| (i * 5 + thread) % jobs.len()) {
+                    let (method, file) = jobs[i];
+                    let options = options(method).with_threads(1 + thread % 3);
+                    if thread % 4 == 3 {
+                        // The writer fails between jobs, while coders are at work.
+                        let fails = options.with_progress(Some(Arc::new(|_| panic!("on purpose"))));
+                        let made =
+                            std::panic::catch_unwind(AssertUnwindSafe(|| compress(file, &fails)));
+                        assert!(!matches!(made, Ok(Ok(_))));
+                    } else {
+                        assert!(compress(file, &options).unwrap() == want[i], "{method} {thread}");
+                    }
+                }
+            });
+        }
+    });
+    for ((method, file), want) in jobs.iter().zip(&want) {
+        assert!(compress(file, &options(*method)).unwrap() == *want);
     }
 }
 

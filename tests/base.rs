@@ -500,6 +500,29 @@ fn no_flipped_bit_of_a_delta_goes_unnoticed() {
     }
 }
 
+/// A `.npy` file of big-endian `f32`.
+fn big_endian_npy(values: &[f32]) -> Vec<u8> {
+    let header = "{'descr': '>f4', 'fortran_order': False, 'shape': (N,), }";
+    let header = header.replace('N', &values.len().to_string());
+    let mut file = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    file.extend(format!("{header:117}\n").bytes());
+    file.extend(values.iter().flat_map(|v| v.to_be_bytes()));
+    file
+}
+
+#[test]
+fn big_endian_floats_come_back_whether_a_base_helps_or_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let values = |key| -> Vec<f32> { (0..40_000).map(|i| random(i, key)).collect() };
+    let base = write(&dir.path().join("base"), &[("w.npy", big_endian_npy(&values(1)))]);
+    let near: Vec<f32> = values(1).iter().map(|v| v * 1.0001).collect();
+    let mut sparse = values(1);
+    sparse[777] = 1.5;
+    for values in [values(1), sparse, near, values(2)] {
+        round_trip(dir.path(), &[("w.npy", big_endian_npy(&values))], Some(&base));
+    }
+}
+
 #[test]
 fn every_method_takes_a_base() {
     let dir = tempfile::tempdir().unwrap();

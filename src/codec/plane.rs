@@ -87,7 +87,7 @@ pub struct CoderScratch {
     pub huffman: huffman::Scratch,
 }
 
-/// log2 of the lanes for a plane of `n` values: 64 lanes cost 128 bytes more than 4.
+/// Lanes for a plane of `n` values: 64 lanes cost 128 bytes more than 4.
 pub fn lanes_for(n: usize) -> rans::Lanes {
     if n >= 24 << 10 { rans::Lanes::SixtyFour } else { rans::Lanes::Four }
 }

@@ -21,8 +21,8 @@ const AHEAD: usize = 16 << 10;
 /// The most planes below the symbols: up to eight tails, the rest's high bits and its low ones.
 const LOW: usize = 10;
 
-/// Splits words and appends the `head` of a payload and the planes below the symbols, which are left in `planes` with the
-/// escapes and the hash. Returns how many escapes there are.
+/// Splits words, and appends the `head` of a payload and the planes below the symbols. Leaves the
+/// symbols, the escapes and the hash in `planes`. Returns how many escapes there are.
 pub fn encode_low(
     level: Level,
     policy: Policy,

@@ -5,8 +5,8 @@
 //!   of the highest lane first, one word permutation moves it to the top of a vector, and a plain
 //!   store that ends where the stream starts writes all words of the register; what it spoils lies
 //!   below the stream and is written later.
-//! - An encoder entry is fetched by one 64-bit gather, which halves the loads of two 32-bit ones:
-//!   even and odd elements separately, just as the widening multiplication wants its factors.
+//! - Encoder entries are fetched by scalar loads, two groups before they are used: even and odd
+//!   elements separately, just as the widening multiplication wants its factors.
 //! - A decoder near the end of the words works on a padded copy of the rest.
 
 use std::arch::x86_64::*;

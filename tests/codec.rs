@@ -1,0 +1,304 @@
+//! Chunks, as every level codes them: payloads are equal, and decode to the same bytes wherever
+//! the output starts, near or far.
+
+mod common;
+
+use common::Rng;
+use lmc_gpu::{
+    codec::{
+        ChunkSpec, Method, Offer, Predictor, Scratch, decode, decode_known, encode, encode_known,
+    },
+    dtype::Dtype,
+    hash::hash64,
+    simd::Level,
+};
+
+const METHODS: [&str; 7] = ["fast", "auto", "max", "cascade", "rans", "huffman", "runs"];
+const DTYPES: [Dtype; 7] =
+    [Dtype::BF16, Dtype::F16, Dtype::F32, Dtype::F64, Dtype::F8_E4M3, Dtype::F8_E5M2, Dtype::I16];
+/// Kinds of values: those of [`Rng::values`] with rare words of any bits among them, and these.
+const KINDS: u32 = 8;
+const OF_ONE_SIGN: u32 = 5;
+const CONSTANT_BUT_FOR_ONE: u32 = 6;
+const FEW_NANS: u32 = 7;
+
+fn methods() -> Vec<Method> {
+    METHODS.iter().filter_map(|name| Method::parse(name)).collect()
+}
+
+fn values(rng: &mut Rng, dtype: Dtype, n: usize, kind: u32) -> Vec<u8> {
+    let word = dtype.word_len();
+    let mut bytes = rng.values(dtype, n, if kind < 5 { kind } else { 0 });
+    match kind {
+        0 | 4 => {
+            for _ in 0..n / 3000 + 1 {
+                let at = rng.next() as usize % n * word;
+                bytes[at..at + word].copy_from_slice(&rng.bytes(word));
+            }
+        }
+        OF_ONE_SIGN => bytes.chunks_exact_mut(word).for_each(|w| w[word - 1] &= 0x7f),
+        CONSTANT_BUT_FOR_ONE => {
+            let first = bytes[..word].to_vec();
+            bytes[..(n - 1) * word].chunks_exact_mut(word).for_each(|w| w.copy_from_slice(&first));
+        }
+        FEW_NANS => {
+            for _ in 0..n / 500 + 1 {
+                let at = rng.next() as usize % n * word;
+                bytes[at..at + word].fill(0xff);
+            }
+        }
+        _ => {}
+    }
+    bytes
+}
+
+/// Decodes at every level into output that starts at `start` modulo 64.
+fn check(
+    spec: &ChunkSpec,
+    form: u8,
+    payload: &[u8],
+    bytes: &[u8],
+    start: usize,
+    scratch: &mut Scratch,
+) {
+    let mut room = vec![0xa5; bytes.len() + 192];
+    let from = room.as_ptr().addr().wrapping_neg() % 64 + start;
+    for level in Level::available() {
+        for far in [false, true] {
+            scratch.write_far(far);
+            let out = &mut room[from..from + bytes.len()];
+            out.fill(0x5a);
+            let what = || format!("{spec:?} {level:?} {far} {start} {} bytes", bytes.len());
+            decode(level, spec, form, payload, scratch, out).unwrap_or_else(|e| {
+                panic!("{e}: {}", what());
+            });
+            assert!(out == bytes, "{}", what());
+            let digest = scratch.take_digest();
+            assert!(digest.is_none_or(|d| d == hash64(bytes)), "digest: {}", what());
+            let mut around = room[..from].iter().chain(&room[from + bytes.len()..]);
+            assert!(around.all(|&b| b == 0xa5), "around: {}", what());
+        }
+    }
+}
+
+fn encode_at_every_level(
+    method: Method,
+    spec: &ChunkSpec,
+    bytes: &[u8],
+    scratch: &mut Scratch,
+) -> (u8, Vec<u8>) {
+    let mut first: Option<(u8, Vec<u8>)> = None;
+    for level in Level::available() {
+        let mut payload = Vec::new();
+        scratch.reuse(method, &mut payload);
+        let form = encode(level, method, spec, bytes, scratch, &mut payload).unwrap();
+        let digest = scratch.take_digest();
+        assert!(digest.is_none_or(|d| d == hash64(bytes)), "digest of {method} {spec:?}");
+        let first = first.get_or_insert_with(|| (form, payload.clone()));
+        assert!(*first == (form, payload), "{method} {spec:?} {level:?} {} bytes", bytes.len());
+    }
+    first.unwrap()
+}
+
+#[test]
+fn every_level_makes_and_reads_the_same_payloads() {
+    let full = std::env::var("LMC_FULL").is_ok();
+    let lens: &[usize] = match full {
+        true => &[
+            1, 2, 63, 2047, 2048, 2049, 4095, 4096, 4097, 24_575, 24_576, 32_767, 32_768, 32_769,
+            131_071, 131_072, 131_073, 262_143, 262_145,
+        ],
+        false => &[1, 2047, 2049, 4096],
+    };
+    let mut rng = Rng::new(21);
+    let mut scratch = Scratch::default();
+    let mut start = 0;
+    for dtype in DTYPES {
+        // As many words as have planes packed at once.
+        let more = if full || dtype.word_len() > 4 { None } else { Some(33_000) };
+        for &n in lens.iter().chain(&more) {
+            for kind in 0..KINDS {
+                let bytes = values(&mut rng, dtype, n, kind);
+                for row_words in if kind == 4 { vec![64, 100] } else { vec![0] } {
+                    for method in methods() {
+                        let spec = ChunkSpec { dtype, big_endian: n % 3 == 0, row_words };
+                        let (form, payload) =
+                            encode_at_every_level(method, &spec, &bytes, &mut scratch);
+                        start = (start + 7) % 64;
+                        check(&spec, form, &payload, &bytes, start, &mut scratch);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_start_of_output_is_as_good() {
+    let mut rng = Rng::new(22);
+    let mut scratch = Scratch::default();
+    for dtype in [Dtype::BF16, Dtype::F16, Dtype::F32, Dtype::F8_E4M3] {
+        for n in [700, 2048 * 3 + 5] {
+            let bytes = values(&mut rng, dtype, n, 0);
+            for method in methods().into_iter().take(3) {
+                let spec = ChunkSpec { dtype, big_endian: false, row_words: 0 };
+                let (form, payload) = encode_at_every_level(method, &spec, &bytes, &mut scratch);
+                for start in 0..64 {
+                    check(&spec, form, &payload, &bytes, start, &mut scratch);
+                }
+            }
+        }
+    }
+}
+
+/// The base, and a chunk that differs from it in one word of `one_in`, by little or by any bits.
+fn changed(rng: &mut Rng, base: &[u8], word: usize, one_in: u64) -> Vec<u8> {
+    let mut bytes = base.to_vec();
+    for w in bytes.chunks_exact_mut(word) {
+        if rng.next() % one_in == 0 {
+            w[0] = w[0].wrapping_add((rng.next() % 7) as u8);
+        }
+        if rng.next() % 5000 == 0 {
+            w.copy_from_slice(&rng.bytes(word));
+        }
+    }
+    bytes
+}
+
+#[test]
+fn every_level_makes_and_reads_the_same_deltas() {
+    let full = std::env::var("LMC_FULL").is_ok();
+    let lens: &[usize] = match full {
+        true => &[1, 2047, 2048, 2049, 4095, 4096, 4097, 32_767, 32_769, 131_073, 262_145],
+        false => &[1, 2047, 4097],
+    };
+    let mut rng = Rng::new(23);
+    let mut scratch = Scratch::default();
+    let offers = [Offer { predictor: Predictor::Base, inputs: vec![0] }];
+    for dtype in DTYPES.into_iter().chain([Dtype::U8, Dtype::I32, Dtype::I64]) {
+        let word = dtype.word_len();
+        for &n in lens {
+            for (kind, one_in) in [(0, 1), (0, 3), (0, 60), (0, 70), (0, 1 << 40), (4, 2), (1, 1)] {
+                let base = values(&mut rng, dtype, n, kind);
+                let bytes = changed(&mut rng, &base, word, one_in);
+                let spec = ChunkSpec { dtype, big_endian: n % 3 == 0, row_words: 64 };
+                for method in [Method::Auto, Method::Max, Method::Fast] {
+                    let mut first: Option<(u8, Vec<u8>)> = None;
+                    for level in Level::available() {
+                        let mut payload = Vec::new();
+                        let known = [&base[..]];
+                        let coded = encode_known(
+                            level,
+                            method,
+                            &spec,
+                            &bytes,
+                            &known,
+                            &offers,
+                            &mut scratch,
+                            &mut payload,
+                        )
+                        .unwrap();
+                        let digest = scratch.take_digest();
+                        assert!(digest.is_none_or(|d| d == hash64(&bytes)));
+                        let digest = scratch.take_known_digest(0);
+                        assert!(digest.is_none_or(|d| d == hash64(&base)));
+                        let first = first.get_or_insert((coded.form, payload.clone()));
+                        let what = format!("{method} {spec:?} {level:?} {n} {kind} {one_in}");
+                        assert!(*first == (coded.form, payload), "{what}");
+                        let known = if coded.inputs.is_empty() { &[][..] } else { &known };
+                        let mut out = vec![0x5a; bytes.len()];
+                        decode_known(
+                            level,
+                            &spec,
+                            first.0,
+                            &first.1,
+                            known,
+                            &mut scratch,
+                            &mut out,
+                        )
+                        .unwrap_or_else(|e| panic!("{e}: {what}"));
+                        assert!(out == bytes, "{what}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Decodes at every level; it may be an error or other bytes, but the same everywhere, and never
+/// a hash that is not that of the bytes.
+fn check_damaged(
+    spec: &ChunkSpec,
+    form: u8,
+    payload: &[u8],
+    base: Option<&[u8]>,
+    len: usize,
+    scratch: &mut Scratch,
+) {
+    let known: Vec<&[u8]> = base.into_iter().collect();
+    let mut first: Option<Option<Vec<u8>>> = None;
+    for level in Level::available() {
+        for far in [false, true] {
+            scratch.write_far(far);
+            let mut out = vec![0x5a; len];
+            let done = decode_known(level, spec, form, payload, &known, scratch, &mut out);
+            if let (Ok(()), Some(digest), true) = (&done, scratch.take_digest(), base.is_none()) {
+                assert!(digest == hash64(&out), "digest {spec:?} {form} {level:?} {far}");
+            }
+            let result = done.ok().map(|()| out);
+            let first = first.get_or_insert_with(|| result.clone());
+            assert!(*first == result, "{spec:?} {form} {level:?} {far}");
+        }
+    }
+}
+
+#[test]
+fn damaged_payloads_are_the_same_at_every_level() {
+    let tries = if std::env::var("LMC_FULL").is_ok() { 400 } else { 12 };
+    let mut rng = Rng::new(24);
+    let mut scratch = Scratch::default();
+    for dtype in DTYPES {
+        for (kind, row_words) in [(0, 0), (4, 64), (OF_ONE_SIGN, 0), (2, 0)] {
+            let bytes = values(&mut rng, dtype, 5000, kind);
+            let base = changed(&mut rng, &bytes, dtype.word_len(), 2);
+            let spec = ChunkSpec { dtype, big_endian: false, row_words };
+            for method in methods() {
+                for base in [None, Some(&base[..])] {
+                    let (mut payload, level) = (Vec::new(), Level::best());
+                    let offers = [Offer { predictor: Predictor::Base, inputs: vec![0] }];
+                    let known: Vec<&[u8]> = base.into_iter().collect();
+                    let coded = encode_known(
+                        level,
+                        method,
+                        &spec,
+                        &bytes,
+                        &known,
+                        if base.is_some() { &offers } else { &[] },
+                        &mut scratch,
+                        &mut payload,
+                    )
+                    .unwrap();
+                    let base = base.filter(|_| !coded.inputs.is_empty());
+                    for k in 0..tries {
+                        let mut bad = payload.clone();
+                        // Half of them where heads and tables are, or the escapes.
+                        let most = if k % 2 == 0 { bad.len() } else { bad.len().min(48) };
+                        let at = rng.next() as usize % most;
+                        match k % 5 {
+                            0..3 => bad[at] ^= 1 << (rng.next() % 8),
+                            3 => bad.truncate(bad.len() - 1 - at % 9 % bad.len()),
+                            _ if k % 2 == 0 => bad.extend(rng.bytes(1 + at % 5)),
+                            _ => bad[at] = rng.next() as u8,
+                        }
+                        check_damaged(&spec, coded.form, &bad, base, bytes.len(), &mut scratch);
+                    }
+                    // Another length than that of the payload.
+                    for n in [0, 1, 63, 2048, 4999, 5001, 7000] {
+                        let len = n * dtype.word_len();
+                        check_damaged(&spec, coded.form, &payload, None, len, &mut scratch);
+                    }
+                }
+            }
+        }
+    }
+}
