@@ -155,10 +155,10 @@ fn every_start_of_output_is_as_good() {
 fn changed(rng: &mut Rng, base: &[u8], word: usize, one_in: u64) -> Vec<u8> {
     let mut bytes = base.to_vec();
     for w in bytes.chunks_exact_mut(word) {
-        if rng.next() % one_in == 0 {
+        if rng.next().is_multiple_of(one_in) {
             w[0] = w[0].wrapping_add((rng.next() % 7) as u8);
         }
-        if rng.next() % 5000 == 0 {
+        if rng.next().is_multiple_of(5000) {
             w.copy_from_slice(&rng.bytes(word));
         }
     }
