@@ -6,7 +6,8 @@ mod common;
 use common::Rng;
 use lmc_gpu::{
     codec::{
-        ChunkSpec, Method, Offer, Predictor, Scratch, decode, decode_known, encode, encode_known,
+        ChunkSpec, KnownCoded, Method, Offer, Predictor, Scratch, decode, decode_known, encode,
+        encode_known,
     },
     dtype::Dtype,
     hash::hash64,
@@ -165,6 +166,22 @@ fn changed(rng: &mut Rng, base: &[u8], word: usize, one_in: u64) -> Vec<u8> {
     bytes
 }
 
+/// The payload of a chunk whose base, if there is one, is `known`.
+fn encode_delta(
+    level: Level,
+    method: Method,
+    spec: &ChunkSpec,
+    bytes: &[u8],
+    known: &[&[u8]],
+    scratch: &mut Scratch,
+) -> (KnownCoded, Vec<u8>) {
+    let offers: Vec<Offer> =
+        known.iter().map(|_| Offer { predictor: Predictor::Base, inputs: vec![0] }).collect();
+    let mut payload = Vec::new();
+    let coded = encode_known(level, method, spec, bytes, known, &offers, scratch, &mut payload);
+    (coded.unwrap(), payload)
+}
+
 #[test]
 fn every_level_makes_and_reads_the_same_deltas() {
     let full = std::env::var("LMC_FULL").is_ok();
@@ -174,7 +191,6 @@ fn every_level_makes_and_reads_the_same_deltas() {
     };
     let mut rng = Rng::new(23);
     let mut scratch = Scratch::default();
-    let offers = [Offer { predictor: Predictor::Base, inputs: vec![0] }];
     for dtype in DTYPES.into_iter().chain([Dtype::U8, Dtype::I32, Dtype::I64]) {
         let word = dtype.word_len();
         for &n in lens {
@@ -185,19 +201,9 @@ fn every_level_makes_and_reads_the_same_deltas() {
                 for method in [Method::Auto, Method::Max, Method::Fast] {
                     let mut first: Option<(u8, Vec<u8>)> = None;
                     for level in Level::available() {
-                        let mut payload = Vec::new();
                         let known = [&base[..]];
-                        let coded = encode_known(
-                            level,
-                            method,
-                            &spec,
-                            &bytes,
-                            &known,
-                            &offers,
-                            &mut scratch,
-                            &mut payload,
-                        )
-                        .unwrap();
+                        let (coded, payload) =
+                            encode_delta(level, method, &spec, &bytes, &known, &mut scratch);
                         let digest = scratch.take_digest();
                         assert!(digest.is_none_or(|d| d == hash64(&bytes)));
                         let digest = scratch.take_known_digest(0);
@@ -264,20 +270,9 @@ fn damaged_payloads_are_the_same_at_every_level() {
             let spec = ChunkSpec { dtype, big_endian: false, row_words };
             for method in methods() {
                 for base in [None, Some(&base[..])] {
-                    let (mut payload, level) = (Vec::new(), Level::best());
-                    let offers = [Offer { predictor: Predictor::Base, inputs: vec![0] }];
-                    let known: Vec<&[u8]> = base.into_iter().collect();
-                    let coded = encode_known(
-                        level,
-                        method,
-                        &spec,
-                        &bytes,
-                        &known,
-                        if base.is_some() { &offers } else { &[] },
-                        &mut scratch,
-                        &mut payload,
-                    )
-                    .unwrap();
+                    let (level, known) = (Level::best(), Vec::from_iter(base));
+                    let (coded, payload) =
+                        encode_delta(level, method, &spec, &bytes, &known, &mut scratch);
                     let base = base.filter(|_| !coded.inputs.is_empty());
                     for k in 0..tries {
                         let mut bad = payload.clone();

@@ -91,6 +91,8 @@ fn cases() -> Vec<Case> {
     }
     let (new, base) = (input::widened(1), Some(input::widened(0)));
     cases.push(case("delta-widen", Kind::File, auto, new, base));
+    let (new, base) = (input::wide(1), Some(input::wide(0)));
+    cases.push(case("delta-wide", Kind::File, auto, new, base));
     cases
 }
 
@@ -221,7 +223,7 @@ fn stored_archives_decode_and_the_encoder_still_makes_them() {
 
 #[test]
 fn golden_archives_cover_every_form_coder_and_predictor() {
-    let [mut forms, mut coders, mut predictors] = [const { BTreeSet::new() }; 3];
+    let [mut forms, mut coders, mut predictors, mut modes] = [const { BTreeSet::new() }; 4];
     for case in cases() {
         let bytes = fs::read(folder().join(format!("{}.lmc", case.name))).unwrap();
         let archive = Archive::from_bytes(&bytes, Options::default().limits).unwrap();
@@ -232,7 +234,13 @@ fn golden_archives_cover_every_form_coder_and_predictor() {
             let payload = &record[16 + meta_len as usize..];
             match chunk.meta.form {
                 4 => _ = coders.insert(payload[0]),
-                32 => _ = predictors.insert(payload[0]),
+                32 => {
+                    predictors.insert(payload[0]);
+                    // The others have scalars before the mode.
+                    if payload[0] < 2 {
+                        modes.insert(payload[1]);
+                    }
+                }
                 _ => {}
             }
         }
@@ -242,4 +250,5 @@ fn golden_archives_cover_every_form_coder_and_predictor() {
     assert!(forms.iter().eq(&all), "{forms:?}");
     assert!(coders.iter().eq(&[2, 3, 4, 5, 6]), "{coders:?}");
     assert!(predictors.iter().eq(&[0, 1, 2, 3, 4, 5]), "{predictors:?}");
+    assert!(modes.iter().eq(&[0, 1, 2, 3]), "{modes:?}");
 }

@@ -166,6 +166,18 @@ pub fn widened(step: u32) -> Files {
     one(safetensors(&[("w".into(), dtype, vec![N as u64 / 64, 64], data)]))
 }
 
+/// Words of 64 bits (0), and after each moved a little (1).
+pub fn wide(step: u32) -> Files {
+    let mut rng = Rng::new(79);
+    let mut data = Vec::new();
+    for _ in 0..2000 {
+        let (x, by) = (rng.normal() * 0.02, (rng.normal() * 1e6) as i64);
+        let by = if step > 0 { by } else { 0 };
+        data.extend_from_slice(&x.to_bits().wrapping_add_signed(by).to_le_bytes());
+    }
+    one(safetensors(&[("w".into(), "F64", vec![20, 100], data)]))
+}
+
 /// A training checkpoint before (0) and after (1) a step of AdamW: step 401, rates 0.9 and 0.95.
 /// Seven of eight rows are zero. `files` names those to take; none stands for all.
 pub fn training(step: u32, files: &[&str]) -> Files {
