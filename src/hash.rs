@@ -115,6 +115,14 @@ impl Stream {
         add_blocks(self.level, &mut self.lanes, blocks, 0);
     }
 
+    /// Adds a piece of whole blocks, or the `last` piece, whatever its length: its last block is
+    /// left to [`Stream::finish_of`].
+    #[inline]
+    pub(crate) fn add_piece(&mut self, piece: &[u8], last: bool) {
+        let len = piece.len();
+        self.add(&piece[..if last { len.saturating_sub(1) / BLOCK * BLOCK } else { len }]);
+    }
+
     /// Lanes in a register, to which the caller adds `blocks` blocks.
     #[cfg(target_arch = "x86_64")]
     #[inline]

@@ -23,12 +23,11 @@ pub(super) struct Worker {
     pub job: usize,
 }
 
-/// A worker that is lent, and is kept afterwards.
+/// A worker that is lent.
 pub(super) struct Lent {
     worker: Worker,
+    /// Whether it is kept afterwards; not while it is in the middle of a job.
     keep: bool,
-    /// Whether it is not in the middle of a job.
-    rests: bool,
 }
 
 impl Lent {
@@ -37,24 +36,24 @@ impl Lent {
         if options.device.is_some() || largest > LARGEST {
             let coder = ChunkCoder::new(options);
             let worker = Worker { coder, ..Worker::default() };
-            return Lent { worker, keep: false, rests: true };
+            return Lent { worker, keep: false };
         }
         let worker = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        Lent { worker, keep: true, rests: true }
+        Lent { worker, keep: true }
     }
 
     /// Does a job. A worker that does not end it is not kept.
     pub fn work<T, E>(&mut self, job: impl FnOnce(&mut Worker) -> Result<T, E>) -> Result<T, E> {
-        self.rests = false;
+        let keep = std::mem::take(&mut self.keep);
         let done = job(&mut self.worker)?;
-        self.rests = true;
+        self.keep = keep;
         Ok(done)
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if !self.keep || !self.rests {
+        if !self.keep {
             return;
         }
         let mut worker = std::mem::take(&mut self.worker);

@@ -116,22 +116,16 @@ pub fn encode(
     let [base_low, base_high] = fields.base.to_le_bytes();
     let head = [0, fields.rest_bits | sign | scale_flags, base_low, base_high];
     let low = low_policy(method);
-    let escapes = match &scaled {
-        None if planes.device.is_none() => {
-            cut::encode_low(level, low, &fields, words, head, planes, out)
-        }
-        None => {
-            out.extend_from_slice(&head);
-            let escapes = split_words(level, &fields, words, planes);
-            encode_low(level, low, &fields, n, planes, out);
-            escapes
-        }
-        Some(scaled) => {
-            out.extend_from_slice(&head);
-            let escapes = scaled.finish_split(level, float, words, planes);
-            encode_low(level, low, &fields, n, planes, out);
-            escapes
-        }
+    let escapes = if scaled.is_none() && planes.device.is_none() {
+        cut::encode_low(level, low, &fields, words, head, planes, out)
+    } else {
+        let escapes = match &scaled {
+            None => split_words(level, &fields, words, planes),
+            Some(scaled) => scaled.finish_split(level, float, words, planes),
+        };
+        out.extend_from_slice(&head);
+        encode_low(level, low, &fields, n, planes, out);
+        escapes
     };
     out[start] = match &scaled {
         None => {
@@ -161,7 +155,7 @@ fn sign_of_all(level: Level, float: &Float, words: &[u8], heads: &[u16]) -> Opti
 }
 
 /// Appends the planes below the symbols.
-fn encode_low(
+pub(super) fn encode_low(
     level: Level,
     policy: Policy,
     fields: &Split,

@@ -38,7 +38,7 @@ use super::{
 use crate::{
     Result,
     dtype::Fields,
-    hash::{BLOCK, Stream, hash64},
+    hash::{Stream, hash64},
     simd::{Level, prefetch},
     transform::change,
 };
@@ -337,9 +337,8 @@ fn few_changes(
         prefetch(predicted, i * len + AHEAD, len);
         if let Some(hashes) = &mut hashes {
             let last = (i + 1) * len >= words.len();
-            let blocks = if last { piece.len().saturating_sub(1) / BLOCK * BLOCK } else { len };
-            hashes[0].add(&piece[..blocks]);
-            hashes[1].add(&predicted_piece[..blocks]);
+            hashes[0].add_piece(piece, last);
+            hashes[1].add_piece(predicted_piece, last);
         }
         changed += change::masks(level, word, piece, predicted_piece, masks);
         if changed * one_in >= n as u64 {

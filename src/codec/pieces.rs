@@ -5,7 +5,7 @@ use super::plane::{self, Coded, CoderScratch};
 use crate::{
     bits::unpack,
     entropy::{frequency, rans},
-    hash::{BLOCK, Stream},
+    hash::Stream,
     simd::{self, Level, far},
 };
 use std::ops::Range;
@@ -148,8 +148,7 @@ impl Delivery {
             false => &mut out[piece.clone()],
         };
         let good = make(near);
-        let blocks = if last { len.saturating_sub(1) / BLOCK * BLOCK } else { len };
-        self.hash.add(&near[..blocks]);
+        self.hash.add_piece(near, last);
         if self.far {
             self.write(&mut out[..piece.end], piece.start, last);
         }

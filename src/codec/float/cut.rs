@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     bits::{pack, packed_len},
-    hash::{BLOCK, Stream},
+    hash::Stream,
     simd::{self, Level},
     transform::split::{self, PlanesMut, Split},
 };
@@ -18,8 +18,6 @@ use std::ops::Range;
 
 /// Bytes that are fetched ahead.
 const AHEAD: usize = 16 << 10;
-/// The most planes below the symbols: up to eight tails, the rest's high bits and its low ones.
-const LOW: usize = 10;
 
 /// Splits words, and appends the `head` of a payload and the planes below the symbols. Leaves the
 /// symbols, the escapes and the hash in `planes`. Returns how many escapes there are.
@@ -48,7 +46,7 @@ pub fn encode_low(
     }
     out.resize(start + head.len() + len, 0);
     out[start..start + head.len()].copy_from_slice(&head);
-    let mut places = Vec::with_capacity(LOW);
+    let mut places = Vec::with_capacity(widths.len());
     let mut rest = &mut out[start + head.len()..];
     for &width in &widths {
         let (prefix, place);
@@ -107,9 +105,7 @@ fn cut(
         let len = PIECE.min(n - at);
         let bytes = &words[word * at..word * (at + len)];
         simd::prefetch(words, word * at + AHEAD, bytes.len());
-        let last = at + len == n;
-        let blocks = if last { bytes.len().saturating_sub(1) / BLOCK * BLOCK } else { bytes.len() };
-        hash.add(&bytes[..blocks]);
+        hash.add_piece(bytes, at + len == n);
         let piece = at..at + len;
         let symbols = &mut planes.symbols[piece.clone()];
         let escapes = match &mut places {

@@ -29,6 +29,7 @@ pub fn decode(
         }
         return crate::codec::decode(level, spec, form, payload, scratch, out);
     }
+    scratch.planes.digest = None;
     let mut buffers = scratch.known.take().unwrap_or_default();
     let done = decode_known(level, spec, form, payload, known, &mut buffers, scratch, out);
     scratch.known = Some(buffers);
@@ -36,6 +37,7 @@ pub fn decode(
     let word = word_len(spec);
     if spec.big_endian && word > 1 {
         swap_words(out, word);
+        scratch.planes.digest = None;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::{
         choose::{choose_split, sample_heads},
         float::{self, CodedLow, Float, SIGN, SIGN_CONSTANT, Symbols},
         pieces::{Delivery, Pieces},
-        plane::{self, Planes, Policy},
+        plane::{Planes, Policy},
     },
     simd::Level,
     transform::split::{self, Split},
@@ -62,18 +62,7 @@ pub fn encode(
     if escapes * 16 > n {
         return None;
     }
-    for tail in planes.tails[..fields.n_tails()].iter().rev() {
-        plane::encode(level, Policy::Sampled, &tail[..n], 8, &mut planes.coder, out);
-    }
-    let rest_bits = fields.stored_rest_bits();
-    if rest_bits > 8 {
-        let coder = &mut planes.coder;
-        plane::encode(level, Policy::Sampled, &planes.rest_hi[..n], rest_bits - 8, coder, out);
-    }
-    if rest_bits > 0 {
-        let coder = &mut planes.coder;
-        plane::encode(level, Policy::Sampled, &planes.rest_lo[..n], rest_bits.min(8), coder, out);
-    }
+    float::encode_low(level, Policy::Sampled, &fields, n, planes, out);
     let Buffers { contexts, classes, joint, coder, .. } = buffers;
     contexts_of(v, contexts);
     let symbols = &planes.symbols[..n];
@@ -117,8 +106,10 @@ pub fn decode(
     contexts_of(v, contexts);
     residual::decode_symbols(level, payload, contexts, classes, &mut planes.symbols)?;
     float::read_escapes(payload, n, &mut planes.escapes)?;
-    let Planes { tails, rest_hi, rest_lo, coder, symbols, escapes, far, .. } = planes;
+    let Planes { tails, rest_hi, rest_lo, coder, symbols, escapes, far, digest, .. } = planes;
     let low = low.pieces(level, n, coder, tails.iter_mut().chain([rest_hi, rest_lo]))?;
     let symbols = Symbols::Plain(Pieces::Whole(symbols));
-    float::join(level, &fields, symbols, low, escapes, Delivery::new(level, *far), out).map(|_| ())
+    let delivery = Delivery::new(level, *far);
+    *digest = Some(float::join(level, &fields, symbols, low, escapes, delivery, out)?);
+    Some(())
 }

@@ -15,7 +15,7 @@
 
 use crate::entropy::frequency::{SCALE_BITS, Table};
 
-/// What the encoder needs to know of each symbol: 64 bits, so that one gather fetches it.
+/// What the encoder needs to know of each symbol: 64 bits, so that one load fetches it.
 ///
 /// ```text
 /// bit 63 … 52   51        50    49 … 37     36 … 32   31 … 0
