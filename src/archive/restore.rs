@@ -143,7 +143,7 @@ impl Archive<'_> {
     /// faults are in [`Restored::damage`].
     pub fn verify(&self, options: &Options, keep_going: bool) -> Result<Restored> {
         self.ensure_base(options)?;
-        self.run_kept(options, keep_going, |_| Ok(()))
+        self.run_kept(options, keep_going, |_| Ok(()), |_| Ok(()))
     }
 
     /// Restores the file or directory to `out`, which appears whole or not at all.
@@ -154,10 +154,21 @@ impl Archive<'_> {
     pub fn restore(&self, out: &Path, options: &Options, keep_going: bool) -> Result<Restored> {
         self.ensure_base(options)?;
         let target = Target::create(&self.manifest, &self.ends, out, options.force)?;
-        let restored = self.run_kept(options, keep_going, |w: &mut Worker| match w.damage {
+        let put = |w: &mut Worker| match w.damage {
             Some(_) => Ok(()),
             None => target.put(&self.chunks[w.job].meta.pieces, &w.bytes),
-        })?;
+        };
+        // Only one thread at a time can write to a file. If the others leave it their chunks, they
+        // can go on instead of waiting. A group has one buffer for all of its chunks.
+        let one_file = !self.manifest.is_directory;
+        let groups = self.group_ranges();
+        let later = |w: &Worker| one_file && groups[w.group].len() == 1;
+        let restored = self.run_kept(
+            options,
+            keep_going,
+            |w| if later(w) { Ok(()) } else { put(w) },
+            |w| if later(w) { put(w) } else { Ok(()) },
+        )?;
         target.commit()?;
         Ok(restored)
     }
@@ -215,12 +226,14 @@ impl Archive<'_> {
         Ok(())
     }
 
-    /// Decodes all chunks into the workers' buffers and calls `put` for each.
+    /// Decodes all chunks into the workers' buffers and calls `at_once` for each; then, in the order
+    /// of the archive, `in_order`.
     fn run_kept(
         &self,
         options: &Options,
         keep_going: bool,
-        put: impl Fn(&mut Worker) -> Result<()> + Sync,
+        at_once: impl Fn(&mut Worker) -> Result<()> + Sync,
+        mut in_order: impl FnMut(&mut Worker) -> Result<()> + Send,
     ) -> Result<Restored> {
         let mut damage = Vec::new();
         let work = |w: &mut Worker| {
@@ -228,9 +241,10 @@ impl Archive<'_> {
                 Err(e) if keep_going && is_content(&e) => Some(e),
                 done => done.map(|()| None)?,
             };
-            put(w)
+            at_once(w)
         };
         let mut restored = self.run(options, self.group_ranges(), work, |w| {
+            in_order(w)?;
             if let Some(e) = w.damage.take() {
                 damage.extend(self.damage(w.job, &e.to_string()));
             }
