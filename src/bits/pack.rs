@@ -69,25 +69,80 @@ pub fn unpack(level: Level, width: u8, bytes: &[u8], values: &mut [u8]) -> bool 
 
 /// Width 1 to 7.
 fn pack_scalar(width: u8, values: &[u8], out: &mut [u8]) {
-    let mask = (1 << width) - 1;
-    for (values, out) in values.chunks(8).zip(out.chunks_mut(width.into())) {
-        let word = values.iter().rev().fold(0, |word, v| word << width | u64::from(v & mask));
-        out.copy_from_slice(&word.to_le_bytes()[..out.len()]);
+    match width {
+        1 => pack_wide::<1>(values, out),
+        2 => pack_wide::<2>(values, out),
+        3 => pack_wide::<3>(values, out),
+        4 => pack_wide::<4>(values, out),
+        5 => pack_wide::<5>(values, out),
+        6 => pack_wide::<6>(values, out),
+        _ => pack_wide::<7>(values, out),
     }
 }
 
 /// Width 1 to 7.
 fn unpack_scalar(width: u8, bytes: &[u8], values: &mut [u8]) {
-    let mask = (1 << width) - 1;
-    for (bytes, values) in bytes.chunks(width.into()).zip(values.chunks_mut(8)) {
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        let mut word = u64::from_le_bytes(word);
-        for v in values {
-            *v = word as u8 & mask;
-            word >>= width;
-        }
+    match width {
+        1 => unpack_wide::<1>(bytes, values),
+        2 => unpack_wide::<2>(bytes, values),
+        3 => unpack_wide::<3>(bytes, values),
+        4 => unpack_wide::<4>(bytes, values),
+        5 => unpack_wide::<5>(bytes, values),
+        6 => unpack_wide::<6>(bytes, values),
+        _ => unpack_wide::<7>(bytes, values),
     }
+}
+
+fn pack_wide<const W: usize>(values: &[u8], out: &mut [u8]) {
+    let (groups, rest) = values.as_chunks();
+    let (packed, packed_rest) = out.split_at_mut(groups.len() * W);
+    for (group, packed) in groups.iter().zip(packed.as_chunks_mut().0) {
+        *packed = pack_group::<W>(*group);
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    packed_rest.copy_from_slice(&pack_group::<W>(last)[..packed_rest.len()]);
+}
+
+fn unpack_wide<const W: usize>(bytes: &[u8], values: &mut [u8]) {
+    let (groups, rest) = values.as_chunks_mut();
+    let (packed, packed_rest) = bytes.split_at(groups.len() * W);
+    for (group, packed) in groups.iter_mut().zip(packed.as_chunks().0) {
+        *group = unpack_group::<W>(*packed);
+    }
+    let mut last = [0; W];
+    last[..packed_rest.len()].copy_from_slice(packed_rest);
+    rest.copy_from_slice(&unpack_group::<W>(last)[..rest.len()]);
+}
+
+/// The low `bits` bits of every `of` bits.
+const fn low(bits: usize, of: usize) -> u64 {
+    (u64::MAX >> (64 - bits)) * (u64::MAX / (u64::MAX >> (64 - of)))
+}
+
+/// Eight values as a number, each step bringing neighbours together.
+#[inline(always)]
+fn pack_group<const W: usize>(values: [u8; 8]) -> [u8; W] {
+    let mut x = u64::from_le_bytes(values) & low(W, 8);
+    for (size, of) in [(W, 8), (2 * W, 16), (4 * W, 32)] {
+        let even = low(size, 2 * of);
+        x = (x & even) | (x >> (of - size) & even << size);
+    }
+    let mut out = [0; W];
+    out.copy_from_slice(&x.to_le_bytes()[..W]);
+    out
+}
+
+#[inline(always)]
+fn unpack_group<const W: usize>(bytes: [u8; W]) -> [u8; 8] {
+    let mut x = [0; 8];
+    x[..W].copy_from_slice(&bytes);
+    let mut x = u64::from_le_bytes(x);
+    for (size, of) in [(4 * W, 32), (2 * W, 16), (W, 8)] {
+        let even = low(size, 2 * of);
+        x = (x & even) | (x & even << size) << (of - size);
+    }
+    x.to_le_bytes()
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ mod avx512;
 mod decode;
 mod encode;
 mod plan;
+mod portable;
 mod scalar;
 #[cfg(test)]
 mod tests;

@@ -68,20 +68,25 @@ fn join_wide<const W: usize>(level: Level, planes: &[&[u8]], bytes: &mut [u8]) {
     }
 }
 
+const BLOCK: usize = 512;
+
 /// From word `start` on.
 fn split_scalar<const W: usize>(start: usize, bytes: &[u8], planes: &mut [&mut [u8]]) {
-    for (i, word) in bytes.as_chunks::<W>().0.iter().enumerate().skip(start) {
-        for (plane, byte) in planes.iter_mut().zip(word) {
-            plane[i] = *byte;
+    // Every plane of a block by itself: the compiler makes vector code of that.
+    for (block, words) in bytes.as_chunks::<W>().0[start..].chunks(BLOCK).enumerate() {
+        for (j, plane) in planes.iter_mut().enumerate() {
+            let plane = &mut plane[start + block * BLOCK..][..words.len()];
+            plane.iter_mut().zip(words).for_each(|(to, word)| *to = word[j]);
         }
     }
 }
 
 /// From word `start` on.
 fn join_scalar<const W: usize>(start: usize, planes: &[&[u8]], bytes: &mut [u8]) {
-    for (i, word) in bytes.as_chunks_mut::<W>().0.iter_mut().enumerate().skip(start) {
-        for (plane, byte) in planes.iter().zip(word) {
-            *byte = plane[i];
+    for (block, words) in bytes.as_chunks_mut::<W>().0[start..].chunks_mut(BLOCK).enumerate() {
+        for (j, plane) in planes.iter().enumerate() {
+            let plane = &plane[start + block * BLOCK..][..words.len()];
+            words.iter_mut().zip(plane).for_each(|(word, byte)| word[j] = *byte);
         }
     }
 }

@@ -37,6 +37,7 @@ mod avx2;
 mod avx512;
 mod escape;
 mod head;
+mod portable;
 mod scalar;
 mod stats;
 #[cfg(test)]
@@ -47,7 +48,9 @@ pub use escape::{escapes, escapes_of_heads};
 pub use head::{heads, words_of_heads};
 pub use stats::{Stats, stats};
 
-use crate::simd::{Isa, Level};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::Isa;
+use crate::simd::Level;
 
 /// How words are split; see the module's diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +159,7 @@ pub fn split(level: Level, fields: &Split, bytes: &[u8], planes: PlanesMut<'_>) 
     assert!(fields.is_valid() && bytes.len() == n * fields.word_len());
     fields.check(n, planes.symbols.len(), planes.rest_lo.len(), planes.rest_hi.len());
     assert!(planes.tails.len() == fields.n_tails() && planes.tails.iter().all(|t| t.len() == n));
-    if fields.word_bits == 64 && level != Level::SCALAR {
+    if fields.word_bits == 64 {
         return wide::split(level, fields, bytes, planes);
     }
     match level.isa() {
@@ -166,7 +169,7 @@ pub fn split(level: Level, fields: &Split, bytes: &[u8], planes: PlanesMut<'_>) 
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         Isa::Avx2 => unsafe { avx2::split(fields, bytes, planes) },
-        _ => scalar::split(fields, 0, bytes, planes),
+        _ => portable::split(fields, bytes, planes),
     }
 }
 
@@ -189,14 +192,14 @@ pub fn join(
     fields.check(n, planes.symbols.len(), planes.rest_lo.len(), planes.rest_hi.len());
     assert!(planes.tails.len() == fields.n_tails() && planes.tails.iter().all(|t| t.len() == n));
     let escaped = match (fields.word_bits, level.isa()) {
-        (64, isa) if isa != Isa::Scalar => wide::join(level, fields, planes, bytes),
+        (64, _) => wide::join(level, fields, planes, bytes),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         (_, Isa::Avx512) => unsafe { avx512::join(fields, planes, bytes) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         (_, Isa::Avx2) => unsafe { avx2::join(fields, planes, bytes) },
-        _ => scalar::join(fields, 0, planes, bytes),
+        _ => portable::join(fields, planes, bytes),
     };
     !escaped || escape::patch_words(fields, planes.symbols, escapes, bytes)
 }
@@ -261,7 +264,7 @@ fn split_head_planes(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         Isa::Avx2 => unsafe { avx2::split_heads(fields, heads, shifts, planes) },
-        _ => scalar::split_heads(fields, 0, heads, shifts, planes),
+        _ => portable::split_heads(fields, heads, shifts, planes),
     }
 }
 
@@ -280,6 +283,6 @@ fn join_head_planes(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         Isa::Avx2 => unsafe { avx2::join_heads(fields, planes, shifts, heads) },
-        _ => scalar::join_heads(fields, 0, planes, shifts, heads),
+        _ => portable::join_heads(fields, planes, shifts, heads),
     }
 }

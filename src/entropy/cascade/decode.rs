@@ -1,5 +1,5 @@
 //! Cascades into planes, whole or in pieces.
-use super::{MAX_LEVELS, PAD, digits_len, header_len, scalar, scratch_len};
+use super::{MAX_LEVELS, PAD, digits_len, header_len, portable, scratch_len};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 #[cfg(target_arch = "x86_64")]
@@ -108,7 +108,6 @@ impl<'a> Decoder<'a> {
         assert!(bytes.len() == 2 * rest.len());
         let digits = self.take(rest.len());
         let (common, escapes) = (self.common, self.escapes);
-        let _ = far;
         let taken = match self.level.isa() {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
@@ -120,7 +119,7 @@ impl<'a> Decoder<'a> {
             Isa::Avx2 => unsafe {
                 avx2::decode_bf16(common, digits, escapes, rest, bytes, far, hash)
             },
-            _ => scalar::decode_bf16(common, digits, escapes, rest, bytes),
+            _ => portable::decode_bf16(common, digits, escapes, rest, bytes),
         };
         self.advance(taken)
     }
@@ -185,6 +184,6 @@ fn decode_level(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         Isa::Avx2 => unsafe { avx2::decode(common, digits, escapes, symbols) },
-        _ => scalar::decode(common, digits, escapes, symbols),
+        _ => portable::decode(common, digits, escapes, symbols),
     }
 }

@@ -1,5 +1,5 @@
 //! Planes into cascades.
-use super::{PAD, Plan, digits_len, header_len, scalar, scratch_len};
+use super::{PAD, Plan, digits_len, header_len, portable, scratch_len};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 #[cfg(target_arch = "x86_64")]
@@ -47,7 +47,7 @@ pub fn encode_bf16(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         Isa::Avx2 => unsafe { avx2::encode_bf16(common, bytes, rest, digits, escapes, hash) },
-        _ => scalar::encode_bf16(common, bytes, rest, digits, escapes),
+        _ => portable::encode_bf16(common, bytes, rest, digits, escapes),
     })
 }
 
@@ -103,6 +103,6 @@ fn encode_level(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         Isa::Avx2 => unsafe { avx2::encode(common, symbols, digits, escapes) },
-        _ => scalar::encode(common, symbols, digits, escapes),
+        _ => portable::encode(common, symbols, digits, escapes),
     }
 }

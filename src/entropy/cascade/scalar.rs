@@ -1,4 +1,5 @@
-//! The reference: every other variant equals these functions, one level at a time.
+//! The reference: every other variant equals these functions, one level at a time, and leaves to
+//! them what does not fill a block.
 //!
 //! Escapes are written to and read from slices with [`super::PAD`] bytes more than there can be,
 //! which only the other variants touch.

@@ -4,12 +4,14 @@ use super::{Planes, PlanesMut, Split, head::head_at};
 
 impl Split {
     /// Symbol of `s` through the window.
+    #[inline(always)]
     pub(super) fn window(&self, s: u16) -> u8 {
         if s == 0 { 0 } else { s.wrapping_sub(self.base).min(254) as u8 + 1 }
     }
 
     /// Inverse of [`Split::window`], but for escapes.
-    fn unwindow(&self, symbol: u8) -> u16 {
+    #[inline(always)]
+    pub(super) fn unwindow(&self, symbol: u8) -> u16 {
         if symbol == 0 { 0 } else { self.base.wrapping_add(u16::from(symbol) - 1) }
     }
 

@@ -58,6 +58,15 @@ impl PartialEq for Buffers {
 
 impl Buffers {
     fn split(level: Level, f: &Split, bytes: &[u8]) -> Self {
+        Self::split_by(f, bytes, |planes| split(level, f, bytes, planes))
+    }
+
+    /// Word by word.
+    fn reference(f: &Split, bytes: &[u8]) -> Self {
+        Self::split_by(f, bytes, |planes| scalar::split(f, 0, bytes, planes))
+    }
+
+    fn split_by(f: &Split, bytes: &[u8], split: impl FnOnce(PlanesMut<'_>) -> usize) -> Self {
         let n = bytes.len() / f.word_len();
         let mut b = Self::new(n, f.n_tails());
         let mut tails: Vec<&mut [u8]> = b.tails.iter_mut().map(|t| &mut t[..]).collect();
@@ -67,7 +76,7 @@ impl Buffers {
             rest_hi: &mut b.hi,
             tails: &mut tails,
         };
-        let k = split(level, f, bytes, planes);
+        let k = split(planes);
         b.escapes = vec![0; k];
         if f.is_windowed() {
             escapes(f, bytes, &b.symbols, &mut b.escapes);
@@ -75,7 +84,8 @@ impl Buffers {
         b
     }
 
-    fn split_heads(level: Level, f: &Split, heads: &[u16], shifts: Option<&[u8]>) -> Self {
+    /// Word by word without a level.
+    fn split_heads(level: Option<Level>, f: &Split, heads: &[u16], shifts: Option<&[u8]>) -> Self {
         let mut b = Self::new(heads.len(), 0);
         let planes = PlanesMut {
             symbols: &mut b.symbols,
@@ -83,7 +93,10 @@ impl Buffers {
             rest_hi: &mut b.hi,
             tails: &mut [],
         };
-        let k = split_heads(level, f, heads, shifts, planes);
+        let k = match level {
+            Some(level) => split_heads(level, f, heads, shifts, planes),
+            None => scalar::split_heads(f, 0, heads, shifts, planes),
+        };
         b.escapes = vec![0; k];
         if shifts.is_some() || f.is_windowed() {
             escapes_of_heads(f, heads, &b.symbols, &mut b.escapes);
@@ -138,7 +151,7 @@ fn every_level_equals_scalar_on_every_length() {
         let whole = matches!(f.rest_bits, 6 | 8) && f.sign.is_none() && f.base < 20;
         for n in lengths().filter(|n| if whole { true } else { *n < 300 }) {
             let bytes = signed(&f, &noise[noise.len() - n * f.word_len()..]);
-            let want = Buffers::split(Level::SCALAR, &f, &bytes);
+            let want = Buffers::reference(&f, &bytes);
             for level in Level::available() {
                 assert!(Buffers::split(level, &f, &bytes) == want, "{level:?} {f:?} n={n}");
                 let (ok, back) = want.join(level, &f);
@@ -161,9 +174,9 @@ fn every_level_equals_scalar_on_heads_with_shifts() {
                     continue;
                 }
                 let heads = &all[N - n..];
-                let want = Buffers::split_heads(Level::SCALAR, &f, heads, shifts);
+                let want = Buffers::split_heads(None, &f, heads, shifts);
                 for level in Level::available() {
-                    let got = Buffers::split_heads(level, &f, heads, shifts);
+                    let got = Buffers::split_heads(Some(level), &f, heads, shifts);
                     assert!(got == want, "{level:?} {f:?} n={n}");
                     let (ok, back) = want.join_heads(level, &f, shifts);
                     assert!(ok && back == heads, "{level:?} {f:?} n={n}");
@@ -195,7 +208,10 @@ fn corrupt_planes_join_alike_at_every_level() {
             tails: vec![noise[900..1200].to_vec(); f.n_tails()],
             escapes: vec![],
         };
-        let want = planes.join(Level::SCALAR, &f);
+        let tails: Vec<&[u8]> = planes.tails.iter().map(|t| &t[..]).collect();
+        let mut words = vec![0xAA; 300 * f.word_len()];
+        let escaped = scalar::join(&f, 0, planes.planes(&tails), &mut words);
+        let want = (!escaped, words);
         for level in Level::available() {
             assert!(planes.join(level, &f) == want, "{level:?} {f:?}");
         }
