@@ -105,7 +105,6 @@ impl Level {
     }
 
     #[inline]
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(crate) fn isa(self) -> Isa {
         self.0
     }
