@@ -26,6 +26,7 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Isa;
 use crate::simd::{Level, for_every_level};
+use std::hint::select_unpredictable;
 
 /// Least symbol with bits that follow.
 const LONG: u8 = 15;
@@ -152,11 +153,16 @@ fn write_each<const N: usize, const L: usize, const U: usize>(
     let unit_bits = 8 * U as u32;
     let mut held = [0u64; L];
     let mut n_held = sums.map(|sum| zeros(sum, unit_bits));
-    let mut units = out.as_chunks_mut::<U>().0.iter_mut().rev();
+    let units = out.as_chunks_mut::<U>().0;
+    let mut n_left = units.len();
     for (deltas, symbols) in deltas.chunks(N * L).zip(symbols.chunks(L)).rev() {
         if !any_long(symbols) {
             continue;
         }
+        let mut few = [[0; U]; L];
+        let room = units[..n_left].last_chunk_mut().unwrap_or(&mut few);
+        // A unit is written in any case: a branch would be mispredicted every other time.
+        let mut at = L - 1;
         let words = deltas.as_chunks::<N>().0.iter().zip(symbols).enumerate();
         for (j, (d, &s)) in words.rev() {
             let n = bits_of(s);
@@ -165,12 +171,14 @@ fn write_each<const N: usize, const L: usize, const U: usize>(
             let n_bits = n_held[j] + n;
             n_held[j] = n_bits % unit_bits;
             held[j] = bits & ((1 << n_held[j]) - 1);
-            if n_bits >= unit_bits
-                && let Some(unit) = units.next()
-            {
-                unit.copy_from_slice(&(bits >> n_held[j]).to_le_bytes()[..U]);
-            }
+            room[at % L].copy_from_slice(&(bits >> n_held[j]).to_le_bytes()[..U]);
+            at = at.wrapping_sub(usize::from(n_bits >= unit_bits));
         }
+        let used = (L - 1).wrapping_sub(at).min(n_left);
+        if n_left < L {
+            units[n_left - used..n_left].copy_from_slice(&few[L - used..]);
+        }
+        n_left -= used;
     }
 }
 
@@ -251,27 +259,33 @@ fn join_each<const N: usize, const L: usize, const U: usize>(
 ) -> bool {
     let mut residuals = [0i32; L];
     let (mut held, mut n_held) = ([0u64; L], [0u32; L]);
-    let mut units = units.chunks(U);
-    let mut enough = true;
+    let (mut units, ends) = units.as_chunks::<U>();
+    let mut enough = ends.is_empty();
     let words = out.chunks_mut(N * L).zip(predicted.chunks(N * L));
     for ((out, predicted), symbols) in words.zip(symbols.chunks(L)) {
         if any_long(symbols) {
+            // Each lane looks at the next unit whether it takes it or not, as in rANS.
+            let mut padded = [[0; U]; L];
+            let near = units.first_chunk().unwrap_or_else(|| {
+                padded[..units.len()].copy_from_slice(units);
+                &padded
+            });
+            let mut used = 0;
             for (j, &s) in symbols.iter().enumerate() {
                 let n = bits_of(s);
-                if n_held[j] < n {
-                    let unit = units.next().and_then(|unit| unit.first_chunk::<U>());
-                    enough &= unit.is_some();
-                    let unit =
-                        unit.map_or(0, |u| u.iter().rev().fold(0, |x, &b| x << 8 | b as u64));
-                    held[j] |= unit << n_held[j];
-                    n_held[j] += 8 * U as u32;
-                }
+                let lacks = n_held[j] < n;
+                let unit = near[used % L].iter().rev().fold(0, |x, &b| x << 8 | u64::from(b));
+                held[j] |= select_unpredictable(lacks, unit << n_held[j], 0);
+                n_held[j] += select_unpredictable(lacks, 8 * U as u32, 0);
+                used += usize::from(lacks);
                 let value = held[j] & ((1 << n) - 1);
                 held[j] >>= n;
                 n_held[j] -= n;
                 let least = LEAST_AND_BITS[usize::from(s)] as u32;
                 residuals[j] = signed(s, least.wrapping_add(value as u32));
             }
+            enough &= used <= units.len();
+            units = &units[used.min(units.len())..];
         } else {
             for (r, &s) in residuals.iter_mut().zip(symbols) {
                 *r = signed(s, u32::from(s).div_ceil(2));
@@ -282,7 +296,7 @@ fn join_each<const N: usize, const L: usize, const U: usize>(
             *out = moved(*p, *r);
         }
     }
-    enough && units.next().is_none() && held == [0; L]
+    enough && units.is_empty() && held == [0; L]
 }
 
 /// A magnitude with the sign of its symbol: even ones are negative, or zero.
