@@ -297,3 +297,20 @@ fn damaged_payloads_are_the_same_at_every_level() {
         }
     }
 }
+
+/// Heads that no encoder writes, with fields that would not even fit into a word.
+#[test]
+fn every_head_is_refused_or_decodes_alike_at_every_level() {
+    let mut scratch = Scratch::default();
+    for dtype in DTYPES {
+        let spec = ChunkSpec { dtype, big_endian: false, row_words: 4 };
+        for form in 0..16 {
+            for head in 0..=255 {
+                for payload in [[head, 17, 1, 0, 0, 0, 0, 0], [4, head, 1, 0, 0, 0, 0, 0]] {
+                    let len = 3 * dtype.word_len();
+                    check_damaged(&spec, form, &payload, None, len, &mut scratch);
+                }
+            }
+        }
+    }
+}

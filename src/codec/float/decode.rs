@@ -50,11 +50,10 @@ impl Head {
         let (rows, columns) = (flags & ROWS != 0, flags & COLUMNS != 0);
         let valid = if rows { fields.is_valid_shifted() } else { fields.is_valid() };
         let rest_most = float.bits.min(16) - float.exponent;
-        let base_unused = !rows && !fields.is_windowed();
         let good = valid
             && (rows || !columns)
             && fields.rest_bits <= rest_most
-            && (!base_unused || fields.base == 1);
+            && (rows || fields.is_windowed() || fields.base == 1);
         good.then_some(Head { symbol_coder, fields, rows, columns })
     }
 }
