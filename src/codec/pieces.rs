@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn pieces_arrive_whole_wherever_the_output_starts() {
-        let bytes: Vec<u8> = (0..70_000u32).map(|i| ((i * i) >> 5) as u8).collect();
+        let bytes: Vec<u8> = (0..70_000u32).map(|i| (i.wrapping_mul(i) >> 5) as u8).collect();
         for level in Level::available() {
             for start in (0..70).chain([255]) {
                 for len in [0, 1, 63, 64, 65, 2047, 2048, 2049, 4096, 8191, 40_000, 65_536] {
