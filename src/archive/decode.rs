@@ -167,8 +167,7 @@ impl Buffers {
         if self.kept.first().is_some_and(|(c, _)| archive.group_of(*c) != group) {
             self.spare.extend(self.kept.drain(..).map(|(_, b)| b));
         }
-        let alone = !archive.chunks.get(group + 1).is_some_and(|c| c.meta.continues_group);
-        if alone || self.kept.iter().any(|(c, _)| *c == chunk) {
+        if archive.stands_alone(chunk) || self.kept.iter().any(|(c, _)| *c == chunk) {
             return;
         }
         let mut kept = self.spare.pop().unwrap_or_default();

@@ -246,6 +246,12 @@ impl<'a> Archive<'a> {
         }
     }
 
+    /// Whether a chunk is the only one of its group.
+    pub(super) fn stands_alone(&self, chunk: usize) -> bool {
+        let group = self.group_of(chunk);
+        !self.chunks.get(group + 1).is_some_and(|c| c.meta.continues_group)
+    }
+
     /// The chunks of every group.
     pub(super) fn group_ranges(&self) -> Vec<std::ops::Range<usize>> {
         let ends = self.groups.iter().skip(1).copied().chain([self.chunks.len()]);

@@ -161,8 +161,7 @@ impl Archive<'_> {
         // Only one thread at a time can write to a file. If the others leave it their chunks, they
         // can go on instead of waiting. A group has one buffer for all of its chunks.
         let one_file = !self.manifest.is_directory;
-        let groups = self.group_ranges();
-        let later = |w: &Worker| one_file && groups[w.group].len() == 1;
+        let later = |w: &Worker| one_file && self.stands_alone(w.job);
         let restored = self.run_kept(
             options,
             keep_going,

@@ -68,6 +68,7 @@ fn join_wide<const W: usize>(level: Level, planes: &[&[u8]], bytes: &mut [u8]) {
     }
 }
 
+/// Words whose planes are written one by one.
 const BLOCK: usize = 512;
 
 /// From word `start` on.

@@ -34,7 +34,7 @@ pub fn encode<const CTX: bool>(
     end: usize,
     ahead: Ahead,
 ) -> Option<usize> {
-    if input.tables.iter().any(|table| table.any_inc()) {
+    if input.any_inc() {
         encode_groups::<CTX, true>(input, states, out, end, ahead)
     } else {
         encode_groups::<CTX, false>(input, states, out, end, ahead)

@@ -160,6 +160,11 @@ pub(super) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
+    /// Whether a symbol of some table needs an increment, which takes slower kernels.
+    pub(super) fn any_inc(self) -> bool {
+        self.tables.iter().any(EncodeTable::any_inc)
+    }
+
     fn split_at(self, at: usize) -> (Self, Self) {
         let (a, b) = self.symbols.split_at(at);
         let (c, d) = self.contexts.split_at(at.min(self.contexts.len()));

@@ -19,7 +19,7 @@ pub fn encode<const N: usize, const CTX: bool>(
     out: &mut [u8],
     end: usize,
 ) -> Option<usize> {
-    if input.tables.iter().any(EncodeTable::any_inc) {
+    if input.any_inc() {
         encode_groups::<N, CTX, true>(input, states, out, end)
     } else {
         encode_groups::<N, CTX, false>(input, states, out, end)
