@@ -5,6 +5,10 @@
 
 mod absent;
 mod args;
+#[cfg(feature = "study")]
+mod bench;
+#[cfg(not(feature = "study"))]
+#[path = "cli/no_bench.rs"]
 mod bench;
 mod compress;
 mod decompress;

@@ -17,8 +17,10 @@
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_variables))]
 
 pub mod archive;
+#[cfg(feature = "study")]
 pub mod bench;
 pub mod bits;
+#[cfg(feature = "cli")]
 pub mod cli;
 pub mod codec;
 pub mod container;

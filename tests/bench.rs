@@ -1,5 +1,7 @@
 //! `lmc-gpu bench`: what it prints, what it survives, and that it repeats itself.
 
+#![cfg(all(feature = "cli", feature = "study"))]
+
 use std::{
     path::Path,
     process::{Command, Output},

@@ -1,5 +1,7 @@
 //! The command as users run it.
 
+#![cfg(feature = "cli")]
+
 use std::{
     fs::{self, File},
     io::Write,

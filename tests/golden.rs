@@ -6,6 +6,8 @@
 //! stays, `LMC_BLESS=1 cargo test --test golden` writes the archives anew: the old ones must
 //! decode first. Hashes of inputs are only ever added.
 
+#![cfg(feature = "study")]
+
 mod common;
 #[path = "golden/input.rs"]
 mod input;

@@ -3,6 +3,7 @@
 //!
 //! `LMC_KILLS` sets how many saves are killed (default 20); `LMC_SEED` chooses their instants.
 
+#![cfg(feature = "cli")]
 #![cfg(unix)]
 
 mod series;

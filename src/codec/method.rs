@@ -32,9 +32,12 @@ pub enum Method {
     Study(study::Method),
 }
 
+const N_METHODS: usize = if cfg!(feature = "study") { 20 } else { 11 };
+
 impl Method {
-    /// Every method, in the order in which they are listed.
-    pub const ALL: [Method; 20] = [
+    /// Every method of this build, in the order in which they are listed. Those of the studies
+    /// need the feature `study`.
+    pub const ALL: [Method; N_METHODS] = [
         Method::Auto,
         Method::Fast,
         Method::Max,
@@ -46,14 +49,23 @@ impl Method {
         Method::Xor,
         Method::Diff,
         Method::Zstd,
+        #[cfg(feature = "study")]
         Method::Study(study::Method::Lmc),
+        #[cfg(feature = "study")]
         Method::Study(study::Method::LmcPlain),
+        #[cfg(feature = "study")]
         Method::Study(study::Method::Plmc),
+        #[cfg(feature = "study")]
         Method::Study(study::Method::Sem),
+        #[cfg(feature = "study")]
         Method::Study(study::Method::Xz),
+        #[cfg(feature = "study")]
         Method::Study(study::Method::ByteplaneXz),
+        #[cfg(feature = "study")]
         Method::Study(study::Method::BitplaneXz),
+        #[cfg(feature = "study")]
         Method::Study(study::Method::ClassGroupXz),
+        #[cfg(feature = "study")]
         Method::Study(study::Method::ExponentGroupXz),
     ];
 
@@ -75,9 +87,10 @@ impl Method {
         }
     }
 
-    /// The method with this name.
+    /// The method with this name, whether this build has it or not.
     pub fn parse(name: &str) -> Option<Method> {
-        Self::ALL.into_iter().find(|m| m.name() == name)
+        let own = Self::ALL.into_iter().find(|m| m.name() == name);
+        own.or_else(|| study::Method::parse(name).map(Method::Study))
     }
 
     /// Whether chunks are coded against a base, where there is one.

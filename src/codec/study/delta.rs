@@ -32,7 +32,7 @@ impl Delta {
     /// Writes the deltas of `bytes` to `out`; all three are of one length. Bytes at the end that
     /// fill no word stay as they are.
     pub fn apply(self, dtype: Dtype, bytes: &[u8], base: &[u8], out: &mut [u8]) {
-        let (level, word_len) = (Level::best(), super::Layout::of(dtype).word_len);
+        let (level, word_len) = (Level::best(), super::codec::Layout::of(dtype).word_len);
         let n = bytes.len() - bytes.len() % word_len;
         out[n..].copy_from_slice(&bytes[n..]);
         let (bytes, base, out) = (&bytes[..n], &base[..n], &mut out[..n]);
@@ -46,7 +46,7 @@ impl Delta {
 
     /// Inverse of [`Delta::apply`].
     pub fn undo(self, dtype: Dtype, deltas: &[u8], base: &[u8], out: &mut [u8]) {
-        let (level, word_len) = (Level::best(), super::Layout::of(dtype).word_len);
+        let (level, word_len) = (Level::best(), super::codec::Layout::of(dtype).word_len);
         let n = deltas.len() - deltas.len() % word_len;
         out[n..].copy_from_slice(&deltas[n..]);
         let (deltas, base, out) = (&deltas[..n], &base[..n], &mut out[..n]);

@@ -17,9 +17,9 @@
 use std::cell::RefCell;
 
 use super::{
-    corrupt,
+    codec::{corrupt, put_stream, take, take_stream, take_u32},
     numbers::{self, Digits},
-    put_stream, runs, take, take_stream, take_u32,
+    runs,
 };
 use crate::{entropy::huffman, error::Result, simd::Level, transform::group};
 

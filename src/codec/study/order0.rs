@@ -8,7 +8,7 @@
 //! Range variant of asymmetric numeral systems with frequencies out of 2^16, renormalised by
 //! bytes; symbols are coded from the last to the first so that they decode forward.
 
-use super::{corrupt, take};
+use super::codec::{corrupt, take};
 use crate::error::Result;
 
 const TOTAL_LOG2: u32 = 16;

@@ -10,7 +10,10 @@
 //! class (sign and exponent), or by exponent, and then signs with them. Sorting is stable, so
 //! the inverse needs nothing but the classes.
 
-use super::{Layout, corrupt, xz};
+use super::{
+    codec::{Layout, corrupt},
+    xz,
+};
 use crate::{error::Result, simd::Level, transform::bitplane};
 
 /// In which order mantissas stand in their planes.

@@ -6,7 +6,10 @@
 //!
 //! Words without an exponent are coded by their top byte instead.
 
-use super::{Layout, order0, put_stream, take, take_stream};
+use super::{
+    codec::{Layout, put_stream, take, take_stream},
+    order0,
+};
 use crate::error::Result;
 
 /// Bits above those that are kept raw.

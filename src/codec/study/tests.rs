@@ -3,6 +3,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::*;
+use crate::dtype::Dtype;
 
 const DTYPES: [Dtype; 12] = [
     Dtype::BYTES,

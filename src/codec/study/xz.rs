@@ -8,7 +8,7 @@
 
 use xz2::stream::{Action, Check, Filters, LzmaOptions, Status, Stream};
 
-use super::{XZ_PRESET, corrupt, put_stream, take, take_stream};
+use super::codec::{XZ_PRESET, corrupt, put_stream, take, take_stream};
 use crate::{
     error::{Error, Result},
     simd::Level,
