@@ -5,42 +5,20 @@
 
 /// Runs `f` with rounding to nearest, denormals kept and exceptions masked, and puts the state
 /// back that it found.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub fn with_default<R>(f: impl FnOnce() -> R) -> R {
-    /// All exceptions masked, round to nearest even, no flush to zero.
-    const DEFAULT: u32 = 0x1f80;
-    /// The exception flags, which say what happened and change nothing.
-    const FLAGS: u32 = 0x3f;
-
-    struct Restore(u32);
+    struct Restore(register::State);
     impl Drop for Restore {
         fn drop(&mut self) {
-            write(self.0);
+            register::write(self.0);
         }
     }
 
-    fn read() -> u32 {
-        let mut state = 0u32;
-        // SAFETY: stores the four bytes of the control register into `state`.
-        unsafe {
-            std::arch::asm!("stmxcsr [{}]", in(reg) &mut state, options(nostack, preserves_flags));
-        }
-        state
-    }
-
-    fn write(state: u32) {
-        // SAFETY: loads a value that was read from the register or is its documented default, so
-        // no reserved bit is set.
-        unsafe {
-            std::arch::asm!("ldmxcsr [{}]", in(reg) &state, options(nostack, preserves_flags));
-        }
-    }
-
-    let found = read();
-    if found & !FLAGS == DEFAULT & !FLAGS {
+    let found = register::read();
+    if found & !register::FLAGS == register::DEFAULT & !register::FLAGS {
         return f();
     }
-    write(DEFAULT);
+    register::write(register::DEFAULT);
     let restore = Restore(found);
     let result = isolated(f);
     drop(restore);
@@ -48,32 +26,88 @@ pub fn with_default<R>(f: impl FnOnce() -> R) -> R {
 }
 
 /// Keeps `f` from being merged with what comes before and after the change of state.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 #[inline(never)]
 fn isolated<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
 /// Runs `f`.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn with_default<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+/// MXCSR, the control register of SSE.
+#[cfg(target_arch = "x86_64")]
+mod register {
+    pub type State = u32;
+    /// All exceptions masked, round to nearest even, no flush to zero.
+    pub const DEFAULT: State = 0x1f80;
+    /// The exception flags, which say what happened and change nothing.
+    pub const FLAGS: State = 0x3f;
+
+    pub fn read() -> State {
+        let mut state = 0;
+        // SAFETY: stores the four bytes of the control register into `state`.
+        unsafe {
+            std::arch::asm!("stmxcsr [{}]", in(reg) &mut state, options(nostack, preserves_flags));
+        }
+        state
+    }
+
+    pub fn write(state: State) {
+        // SAFETY: loads a value that was read from the register or is a documented one, so no
+        // reserved bit is set.
+        unsafe {
+            std::arch::asm!("ldmxcsr [{}]", in(reg) &state, options(nostack, preserves_flags));
+        }
+    }
+}
+
+/// FPCR, the control register of floating point.
+#[cfg(target_arch = "aarch64")]
+mod register {
+    pub type State = u64;
+    /// All exceptions untrapped, round to nearest even, no flush to zero, NaNs passed on.
+    pub const DEFAULT: State = 0;
+    /// What happened stands in another register, FPSR.
+    pub const FLAGS: State = 0;
+
+    pub fn read() -> State {
+        let state;
+        // SAFETY: reads a register that user programs may read.
+        unsafe {
+            std::arch::asm!("mrs {}, fpcr", out(reg) state, options(nomem, nostack));
+        }
+        state
+    }
+
+    pub fn write(state: State) {
+        // SAFETY: writes a value that was read from the register or is a documented one, so no
+        // reserved bit is set. Not `nomem`: no load of a float moves across it.
+        unsafe {
+            std::arch::asm!("msr fpcr, {}", in(reg) state, options(nostack));
+        }
+    }
+}
+
+#[cfg(all(test, any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod tests {
     use super::*;
     use std::hint::black_box;
 
+    /// Flush-to-zero and, on x86-64, denormals-are-zero.
+    #[cfg(target_arch = "x86_64")]
+    const FLUSHED: register::State = 0x9fc0;
+    #[cfg(target_arch = "aarch64")]
+    const FLUSHED: register::State = 1 << 24;
+
     /// Runs `f` with denormals flushed, as a host process might have it.
     pub fn flushed(f: impl FnOnce()) {
-        let state = 0x9fc0u32;
-        // SAFETY: sets flush-to-zero and denormals-are-zero, and the default state afterwards.
-        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &state) };
+        register::write(FLUSHED);
         f();
-        let state = 0x1f80u32;
-        // SAFETY: as above.
-        unsafe { std::arch::asm!("ldmxcsr [{}]", in(reg) &state) };
+        register::write(register::DEFAULT);
     }
 
     #[test]
