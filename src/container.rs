@@ -7,26 +7,36 @@
 pub mod base;
 pub mod header;
 pub mod index;
+pub mod layout;
 pub mod manifest;
 pub mod meta;
+pub mod name;
 pub mod record;
+mod table;
 
 pub use crate::hash::{hash64, hash128};
 pub use base::BaseRecord;
 pub use header::{HEADER_LEN, Header, TRAILER_LEN, Trailer};
 pub use index::Index;
+pub use layout::{Layout, Place};
 pub use manifest::{Entry, EntryKind, Manifest};
 pub use meta::{ChunkMeta, Origin, Piece, Reference};
+pub use name::Name;
 pub use record::{RECORD_HEADER_LEN, RecordHeader, RecordType};
 
 /// The low half of [`hash64`], which guards headers and metadata.
 pub(crate) fn check32(parts: &[&[u8]]) -> u32 {
+    hash64_of(parts) as u32
+}
+
+/// [`hash64`] of byte strings, one after another.
+pub(crate) fn hash64_of(parts: &[&[u8]]) -> u64 {
     use std::hash::Hasher;
     let mut hasher = twox_hash::XxHash3_64::new();
     for part in parts {
         hasher.write(part);
     }
-    hasher.finish() as u32
+    hasher.finish()
 }
 
 /// Size limits for everything that an archive states about itself.
@@ -34,12 +44,13 @@ pub(crate) fn check32(parts: &[&[u8]]) -> u32 {
 pub struct Limits {
     /// Largest decoded chunk, in bytes. Default 256 MiB; not stored.
     pub chunk_len: u64,
-    /// Largest decoded manifest or index, in bytes. Default 1 GiB; not stored.
+    /// Largest decoded manifest, base record or index, in bytes, and 64 times the most files that
+    /// one may list. Default 256 MiB, which is 4,194,304 files; not stored.
     pub table_len: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { chunk_len: 256 << 20, table_len: 1 << 30 }
+        Limits { chunk_len: 256 << 20, table_len: 256 << 20 }
     }
 }

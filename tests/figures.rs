@@ -92,7 +92,7 @@ fn print_the_ratios_of_the_series() {
             for c in &archive.chunks {
                 let file = ends.partition_point(|&e| e <= c.meta.offset());
                 let t = by
-                    .entry((archive.manifest.entries[file].path.clone(), c.meta.form))
+                    .entry((archive.manifest.entries[file].path.to_string(), c.meta.form))
                     .or_default();
                 t.0 += c.meta.len();
                 t.1 += c.stored_len;

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    container::{BaseRecord, EntryKind, Origin, Piece, hash64},
+    container::{BaseRecord, EntryKind, Name, Origin, Piece, hash64},
     dtype::Dtype,
     source::Source,
 };
@@ -30,7 +30,7 @@ const CHECKED: usize = 4;
 
 /// An open base.
 pub struct Base {
-    name: String,
+    name: Name,
     shown: String,
     pub(super) input: Input<'static>,
     /// Where it is an archive.
@@ -108,9 +108,10 @@ impl Base {
     }
 
     fn of_input(path: &Path, input: Input<'static>) -> Base {
-        let name = path.file_name().unwrap_or(path.as_os_str());
+        // A name that this system's archives cannot have is no hint.
+        let name = path.file_name().and_then(|name| Name::from_os(name).ok()).unwrap_or_default();
         Base {
-            name: name.to_string_lossy().into_owned(),
+            name,
             shown: path.display().to_string(),
             input,
             archive: None,
@@ -229,7 +230,7 @@ impl Attached {
             "{} is not the base that the archive was made against, \"{}\": {} holds other bytes",
             self.base.shown,
             self.record.name,
-            file.map_or("it", |f| &f.0)
+            file.map_or("it".into(), |f| f.0.to_string())
         ))
     }
 
@@ -335,7 +336,8 @@ impl Archive<'_> {
     ) -> Result<()> {
         let Some(record) = &self.base_record else { return Ok(()) };
         let beside = self.path.as_ref().and_then(|p| p.parent());
-        let hint = beside.filter(|_| is_plain(&record.name)).map(|dir| dir.join(&record.name));
+        let hint = record.name.to_path().ok().filter(|_| record.name.is_plain());
+        let hint = beside.zip(hint).map(|(dir, name)| dir.join(name));
         let mut found = None;
         for path in others.iter().chain(&hint) {
             if Some(path) == self.path.as_ref() || !path.exists() {
@@ -351,10 +353,9 @@ impl Archive<'_> {
 
     /// The error for a base that is needed and not there.
     pub(super) fn no_base(&self) -> Error {
-        let (name, files, bytes) = self
-            .base_record
-            .as_ref()
-            .map_or(("", 0, 0), |r| (&r.name[..], r.files.len(), r.total_len().unwrap_or(0)));
+        let (name, files, bytes) = self.base_record.as_ref().map_or((Name::default(), 0, 0), |r| {
+            (r.name.clone(), r.files.len(), r.total_len().unwrap_or(0))
+        });
         let this = self.path.as_ref().map_or("the archive".into(), |p| p.display().to_string());
         Error::BaseMismatch(format!(
             "{this} is a delta and needs its base \"{name}\" ({files} files, {bytes} bytes), \
@@ -390,9 +391,4 @@ impl Archive<'_> {
 
 fn is_base(r: &crate::container::Reference) -> bool {
     r.origin != Origin::Sibling
-}
-
-/// Whether a name from an archive stays in its directory.
-fn is_plain(name: &str) -> bool {
-    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\0'])
 }

@@ -141,6 +141,8 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
     out: &mut W,
 ) -> Result<Summary> {
     let started = Instant::now();
+    // Names that cannot be stored are refused before anything is read or written.
+    let (meta, payload) = input.manifest.to_record()?;
     let plan = plan(input, options)?;
     let entries = &input.manifest.entries;
     let ends = file_ends(entries.iter().map(|e| e.len));
@@ -148,12 +150,11 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
     if let Some(base) = base {
         base.rest();
     }
+    let base_record = base.map(|base| base.record().to_record()).transpose()?;
     let mut writer = Writer::new(out, base.map_or(0, |_| FEATURE_BASE))?;
-    let (meta, payload) = input.manifest.to_record()?;
     writer.record(RecordType::Manifest, &meta, &payload)?;
-    if let Some(base) = base {
-        let (meta, payload) = base.record().to_record()?;
-        writer.record(RecordType::Base, &meta, &payload)?;
+    if let Some((meta, payload)) = &base_record {
+        writer.record(RecordType::Base, meta, payload)?;
     }
     let mut digests = Digests::default();
     let (coding, mut writing) = (AtomicU64::new(0), Duration::ZERO);

@@ -3,7 +3,7 @@
 use super::{open::ChunkInfo, target::scatter};
 use crate::{
     Error,
-    container::{Manifest, Piece},
+    container::{Manifest, Name, Piece},
     format::{self, Parsed},
     source::Source,
 };
@@ -16,7 +16,7 @@ pub struct Damage {
     /// Number of the chunk.
     pub chunk: usize,
     /// Path of the file in the archive.
-    pub file: String,
+    pub file: Name,
     /// First byte within the file.
     pub offset: u64,
     /// Number of bytes; they read as zero in what was restored.

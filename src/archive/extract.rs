@@ -4,7 +4,13 @@
 //! Tensors that are strided views become contiguous, big-endian ones little-endian.
 
 use super::{AtomicFile, Checkpoint, Options};
-use crate::{Error, Result, container::EntryKind, dtype::Dtype, format::Tensor, source::Source};
+use crate::{
+    Error, Result,
+    container::{EntryKind, Name},
+    dtype::Dtype,
+    format::Tensor,
+    source::Source,
+};
 use std::{collections::HashMap, io::Write, path::Path};
 
 /// What extracting did.
@@ -62,10 +68,10 @@ impl super::Archive<'_> {
         let files = (0..self.manifest.entries.len()).map(|i| {
             let entry = &self.manifest.entries[i];
             if entry.kind == EntryKind::Directory || entry.flat.is_some() {
-                return Ok((&entry.path[..], Vec::new()));
+                return Ok((&entry.path, Vec::new()));
             }
             let parsed = crate::format::parse(&self.file(i)).map_err(|e| e.at(&entry.path))?;
-            Ok((&entry.path[..], parsed.tensors))
+            Ok((&entry.path, parsed.tensors))
         });
         let names = [name.to_owned()];
         let found = find_in(&files.collect::<Result<Vec<_>>>()?, &names)?;
@@ -88,12 +94,12 @@ struct Found {
 fn find(checkpoint: &Checkpoint, names: &[String]) -> Result<Vec<Found>> {
     let mut files = Vec::new();
     for (i, entry) in checkpoint.manifest().entries.iter().enumerate() {
-        files.push((&entry.path[..], checkpoint.parse(i)?.tensors));
+        files.push((&entry.path, checkpoint.parse(i)?.tensors));
     }
     find_in(&files, names)
 }
 
-fn find_in(files: &[(&str, Vec<Tensor>)], names: &[String]) -> Result<Vec<Found>> {
+fn find_in(files: &[(&Name, Vec<Tensor>)], names: &[String]) -> Result<Vec<Found>> {
     let mut by_name: HashMap<&str, Vec<(usize, &Tensor)>> = HashMap::new();
     for (i, (_, tensors)) in files.iter().enumerate() {
         for tensor in tensors {
@@ -132,13 +138,14 @@ fn find_in(files: &[(&str, Vec<Tensor>)], names: &[String]) -> Result<Vec<Found>
 
 /// The tensor meant by `FILE:TENSOR`, wherever the colon stands.
 fn qualified<'t>(
-    files: &[(&str, Vec<Tensor>)],
+    files: &[(&Name, Vec<Tensor>)],
     by_name: &HashMap<&str, Vec<(usize, &'t Tensor)>>,
     name: &str,
 ) -> Option<(usize, &'t Tensor)> {
     name.match_indices(':').find_map(|(at, _)| {
         let (file, tensor) = (&name[..at], &name[at + 1..]);
-        by_name.get(tensor)?.iter().find(|(i, _)| files[*i].0 == file).copied()
+        let is_file = |path: &Name| *path == file || path.to_string() == file;
+        by_name.get(tensor)?.iter().find(|(i, _)| is_file(files[*i].0)).copied()
     })
 }
 

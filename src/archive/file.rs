@@ -1,7 +1,7 @@
 //! One file of an archive, readable anywhere: only the chunks that are needed are decoded.
 
-use super::{Archive, decode::Buffers, open::Place};
-use crate::{Error, Result, simd::Level, source::Source};
+use super::{Archive, decode::Buffers, open::no_entry};
+use crate::{Error, Result, container::Place, simd::Level, source::Source};
 use std::{
     io,
     sync::{Arc, Mutex, PoisonError},
@@ -25,7 +25,7 @@ impl<'b, 'a> ArchivedFile<'b, 'a> {
 
 impl Source for ArchivedFile<'_, '_> {
     fn len(&self) -> u64 {
-        self.archive.manifest.entries[self.entry].len
+        self.archive.len_of(self.entry)
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
@@ -58,7 +58,7 @@ pub(super) struct SharedFile {
 
 impl Source for SharedFile {
     fn len(&self) -> u64 {
-        self.shared.archive.manifest.entries[self.entry].len
+        self.shared.archive.len_of(self.entry)
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
@@ -108,8 +108,12 @@ impl Reader {
         offset: u64,
         buf: &mut [u8],
     ) -> io::Result<()> {
+        let n = archive.manifest.entries.len();
+        if entry >= n {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, no_entry(entry, n)));
+        }
         match offset.checked_add(buf.len() as u64) {
-            Some(end) if end <= archive.manifest.entries[entry].len => {}
+            Some(end) if end <= archive.len_of(entry) => {}
             _ => return Err(io::ErrorKind::UnexpectedEof.into()),
         }
         let lock = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);

@@ -17,11 +17,11 @@ use super::{
     base::Attached,
     damage::Damage,
     decode::spec_of,
-    digest::{Digests, file_ends, leaves},
+    digest::{Digests, leaves},
     in_order::InOrder,
     known::{Kept, resolve},
     options::Options,
-    receive::{Receiver, Record},
+    receive::{Receiver, Record, ends_of},
     restore::{Restored, is_content},
     spool::{Spool, Spooled},
     target::Target,
@@ -103,14 +103,6 @@ pub fn verify_stream(
         .run(receiver, options)
 }
 
-/// Ends of the entries; a stream may end anywhere.
-fn ends_of(manifest: &Manifest) -> Vec<u64> {
-    match &manifest.entries[..] {
-        [only] if only.kind == EntryKind::Stream => vec![u64::MAX],
-        entries => file_ends(entries.iter().map(|e| e.len)),
-    }
-}
-
 /// Where bytes go.
 enum Sink<'s> {
     Nothing,
@@ -174,7 +166,6 @@ impl<'s> Forward<'s> {
         let ends = self.ends;
         let base = self.base;
         let mut name = None;
-        let end = ends.last().copied().unwrap_or(0);
         let target = match self.sink {
             Sink::Target(target) => Some(target),
             _ => None,
@@ -186,7 +177,7 @@ impl<'s> Forward<'s> {
             &options.cancel,
             Worker::default,
             |w: &mut Worker| {
-                w.meta = match receiver.chunk(&mut w.record, end) {
+                w.meta = match receiver.chunk(&mut w.record) {
                     Err(e) if keep_going && is_content(&e) => {
                         stopped = Some(e);
                         None

@@ -27,7 +27,7 @@ pub(super) fn from_groups(parsed: &Parsed, hints: &mut Hints) {
 /// Adds what a small JSON file says; other files are left alone.
 pub(super) fn from_json(input: &Input<'_>, entry: usize, hints: &mut Hints) {
     let (Some(e), source) = (input.manifest.entries.get(entry), input.file(entry)) else { return };
-    if !e.path.ends_with(".json") || e.len > MAX_JSON || e.flat.is_some() {
+    if !e.path.as_bytes().ends_with(b".json") || e.len > MAX_JSON || e.flat.is_some() {
         return;
     }
     let bytes = source.read_vec(0, e.len).unwrap_or_default();

@@ -2,11 +2,12 @@
 
 use crate::{
     Error, Result,
-    container::{Entry, EntryKind, Manifest, Piece, manifest::is_safe},
+    container::{Entry, EntryKind, Manifest, Name, Piece},
     dtype::Dtype,
     source::{FileSource, Source},
 };
 use std::{
+    collections::HashMap,
     fs,
     io::{self, ErrorKind},
     path::{Path, PathBuf},
@@ -24,7 +25,7 @@ pub struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// One file in memory.
+    /// One file in memory. A name that cannot be stored is refused when it is compressed.
     pub fn from_bytes(name: &str, bytes: &'a [u8], flat: Option<Dtype>) -> Input<'a> {
         let entry =
             Entry { kind: EntryKind::File, path: name.into(), len: bytes.len() as u64, flat };
@@ -36,15 +37,14 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// `Io` for what cannot be read; `InvalidArgument` for symbolic links (unless `follow`),
-    /// sockets, pipes and devices inside a directory, and names that are not UTF-8.
+    /// sockets, pipes and devices inside a directory.
     pub fn open(path: &Path, flat: Option<Dtype>, follow: bool) -> Result<Input<'a>> {
         let mut found = Vec::new();
         let is_directory = kind_of(path, follow)? == EntryKind::Directory;
         if is_directory {
-            walk(path, "", follow, &mut Vec::new(), &mut found)?;
+            walk(path, &Name::default(), follow, &mut Vec::new(), &mut found)?;
         } else {
-            let name = path.file_name().unwrap_or(path.as_os_str()).to_str();
-            let name = name.ok_or_else(|| bad_name(path))?.to_owned();
+            let name = Name::from_os(path.file_name().unwrap_or(path.as_os_str()))?;
             found.push((path.to_owned(), name, EntryKind::File));
         }
         let keep_open = found.len() <= OPEN_FILES;
@@ -73,26 +73,28 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     /// `InvalidArgument` for a path that is absolute, leads out of the directory or stands twice.
-    pub fn from_files(mut files: Vec<(String, Box<dyn Source + 'a>)>) -> Result<Input<'a>> {
-        files.sort_by(|a, b| a.0.split('/').cmp(b.0.split('/')));
+    pub fn from_files(files: Vec<(impl Into<Name>, Box<dyn Source + 'a>)>) -> Result<Input<'a>> {
+        let mut files: Vec<(Name, _)> = files.into_iter().map(|f| (f.0.into(), f.1)).collect();
+        files.sort_by(|a, b| a.0.cmp(&b.0));
         let mut manifest = Manifest { is_directory: true, entries: Vec::<Entry>::new() };
+        let mut seen: HashMap<Name, EntryKind> = HashMap::new();
         let (mut sources, mut starts, mut start) = (Vec::new(), Vec::new(), 0u64);
         for (path, source) in files {
-            if !is_safe(&path) {
-                return Err(bad_name(Path::new(&path)));
-            }
-            let parents = path.match_indices('/').map(|(i, _)| (&path[..i], EntryKind::Directory));
-            for (path, kind) in parents.chain([(&path[..], EntryKind::File)]) {
-                match manifest.entries.iter().find(|e| e.path == path) {
-                    Some(e) if kind == EntryKind::Directory && e.kind == kind => continue,
+            path.check()?;
+            let slashes = (0..path.as_bytes().len()).filter(|&i| path.as_bytes()[i] == b'/');
+            let parents =
+                slashes.map(|i| (Name::from(&path.as_bytes()[..i]), EntryKind::Directory));
+            for (path, kind) in parents.chain([(path.clone(), EntryKind::File)]) {
+                match seen.get(&path) {
+                    Some(&before) if kind == EntryKind::Directory && before == kind => continue,
                     Some(_) => {
                         let why = format!("{path} stands twice among the files");
                         return Err(Error::InvalidArgument(why));
                     }
-                    None => {}
-                }
+                    None => seen.insert(path.clone(), kind),
+                };
                 let len = if kind == EntryKind::File { source.len() } else { 0 };
-                manifest.entries.push(Entry { kind, path: path.to_owned(), len, flat: None });
+                manifest.entries.push(Entry { kind, path, len, flat: None });
                 starts.push(start);
                 if kind == EntryKind::Directory {
                     sources.push(Box::new(Memory(&[])) as Box<dyn Source + 'a>);
@@ -166,7 +168,8 @@ impl<'a> Input<'a> {
             let n = (self.sources[file].len() - within).min(out.len() as u64) as usize;
             let (head, tail) = std::mem::take(&mut out).split_at_mut(n);
             self.sources[file].read_at(within, head).map_err(|e| {
-                let path = Path::new(&self.manifest.entries[file].path);
+                let path = self.manifest.entries[file].path.to_string();
+                let path = Path::new(&path);
                 match e.kind() {
                     ErrorKind::UnexpectedEof => Error::io(
                         "read",
@@ -223,13 +226,6 @@ impl Source for Named {
     }
 }
 
-fn bad_name(path: &Path) -> Error {
-    Error::InvalidArgument(format!(
-        "the name of {} cannot be stored: rename it (UTF-8, without backslashes)",
-        path.display()
-    ))
-}
-
 fn kind_of(path: &Path, follow: bool) -> Result<EntryKind> {
     let meta = fs::symlink_metadata(path).map_err(|e| Error::io("open", path, e))?;
     let is_link = meta.is_symlink();
@@ -257,10 +253,10 @@ fn kind_of(path: &Path, follow: bool) -> Result<EntryKind> {
 /// directories on the way here, so that links cannot lead in circles.
 fn walk(
     dir: &Path,
-    prefix: &str,
+    prefix: &Name,
     follow: bool,
     above: &mut Vec<PathBuf>,
-    found: &mut Vec<(PathBuf, String, EntryKind)>,
+    found: &mut Vec<(PathBuf, Name, EntryKind)>,
 ) -> Result<()> {
     let real = fs::canonicalize(dir).map_err(|e| Error::io("open", dir, e))?;
     if above.contains(&real) {
@@ -276,12 +272,11 @@ fn walk(
     }
     paths.sort();
     for path in paths {
-        let name = path.file_name().and_then(|n| n.to_str()).filter(|n| !n.contains('\\'));
-        let name = format!("{prefix}{}", name.ok_or_else(|| bad_name(&path))?);
+        let name = prefix.join(&Name::from_os(path.file_name().unwrap_or_default())?);
         let kind = kind_of(&path, follow)?;
         found.push((path.clone(), name.clone(), kind));
         if kind == EntryKind::Directory {
-            walk(&path, &format!("{name}/"), follow, above, found)?;
+            walk(&path, &name, follow, above, found)?;
         }
     }
     above.pop();

@@ -3,7 +3,7 @@
 use super::{Checkpoint, CheckpointFile, Options, cost::Costs, digest::file_ends};
 use crate::{
     Error, Result,
-    container::EntryKind,
+    container::{EntryKind, Name},
     dtype::{Dtype, Fields},
     format::{Format, Parsed, Span},
     pipeline,
@@ -36,7 +36,7 @@ pub struct Inspection {
 #[non_exhaustive]
 pub struct FileInfo {
     /// Path below the checkpoint's root.
-    pub path: String,
+    pub path: Name,
     /// Whether it is a directory.
     pub is_directory: bool,
     /// Which format it has.

@@ -1,9 +1,9 @@
 //! What chunks of a forward stream refer to: the base, and earlier chunks of their group.
 
-use super::{base::Attached, decode::Buffers, open::MAX_GROUP};
+use super::{base::Attached, decode::Buffers};
 use crate::{
     Error, Result,
-    container::{ChunkMeta, Origin, Piece, hash64},
+    container::{ChunkMeta, Origin, Piece, hash64, layout::MAX_GROUP},
 };
 
 /// Chunks of the group at hand.

@@ -4,8 +4,9 @@ use super::{base::Attached, digest::file_ends, file::ArchivedFile};
 use crate::{
     Error, Result,
     container::{
-        BaseRecord, ChunkMeta, EntryKind, HEADER_LEN, Header, Index, Limits, Manifest, Origin,
-        Piece, RECORD_HEADER_LEN, RecordHeader, RecordType, TRAILER_LEN, Trailer,
+        BaseRecord, ChunkMeta, EntryKind, HEADER_LEN, Header, Index, Layout, Limits, Manifest,
+        Piece, Place, RECORD_HEADER_LEN, RecordHeader, RecordType, TRAILER_LEN, Trailer,
+        index::IndexedRecord,
     },
     source::{FileSource, Source},
 };
@@ -14,11 +15,6 @@ use std::{
     path::{Path, PathBuf},
     sync::OnceLock,
 };
-
-/// Most references of a chunk.
-pub(super) const MAX_REFERENCES: usize = 4;
-/// Most chunks in a group.
-pub(super) const MAX_GROUP: usize = 16;
 
 /// A chunk as the index describes it.
 #[derive(Clone, Debug)]
@@ -31,15 +27,6 @@ pub struct ChunkInfo {
     /// Length of its record.
     pub stored_len: u64,
     pub(super) payload_len: u32,
-}
-
-/// Where a stretch of the address space is stored.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub piece: Piece,
-    pub chunk: u32,
-    /// Offset of the piece in the decoded chunk.
-    pub at: u64,
 }
 
 /// An open archive. Opening reads and checks header, index and manifest; chunks are read and
@@ -60,7 +47,6 @@ pub struct Archive<'a> {
     pub(super) places: Vec<Place>,
     pub(super) ends: Vec<u64>,
     pub(super) digests: Vec<u128>,
-    pub(super) limits: Limits,
 }
 
 impl<'a> Archive<'a> {
@@ -92,7 +78,7 @@ impl<'a> Archive<'a> {
     pub fn from_source(source: Box<dyn Source + 'a>, limits: Limits) -> Result<Archive<'a>> {
         let len = source.len();
         let header = source.read_vec(0, len.min(HEADER_LEN as u64))?;
-        Header::read(&header)?;
+        let header = Header::read(&header)?;
         if len < (HEADER_LEN + TRAILER_LEN) as u64 {
             return Err(Error::Truncated("the archive ends after its header".into()));
         }
@@ -104,78 +90,65 @@ impl<'a> Archive<'a> {
         if record.kind != RecordType::Index || trailer.index_offset + record.record_len() != end {
             return Err(Error::Corrupt("the trailer does not point to an index".into()));
         }
-        let index = Index::from_record(&meta, &payload, HEADER_LEN as u64, &limits)?;
-        Self::from_index(source, index, trailer.index_offset, limits)
+        trailer.check_index(&meta, &payload)?;
+        let index_offset = trailer.index_offset;
+        let first = read_record(&*source, HEADER_LEN as u64, index_offset)?;
+        if first.0.kind != RecordType::Manifest {
+            return Err(Error::Corrupt("the archive does not begin with a manifest".into()));
+        }
+        let manifest = Manifest::from_record(&first.1, &first.2, &limits)?;
+        let entries = manifest.entries.len();
+        let index = Index::from_record(&meta, &payload, index_offset, entries, &limits)?;
+        let mut records = index.records.into_iter().peekable();
+        check_listed(records.next(), &first)?;
+        let mut base_record = None;
+        if let Some(r) = records.next_if(|r| r.kind == RecordType::Base) {
+            let base = read_record(&*source, r.offset, index_offset)?;
+            check_listed(Some(r), &base)?;
+            base_record = Some(BaseRecord::from_record(&base.1, &base.2, &limits)?);
+        }
+        header.check_base(base_record.is_some())?;
+        let (lens, digests) = (index.lens, index.digests);
+        Self::from_parts(source, manifest, base_record, records, lens, digests, limits)
     }
 
-    fn from_index(
+    fn from_parts(
         source: Box<dyn Source + 'a>,
-        index: Index,
-        index_offset: u64,
+        mut manifest: Manifest,
+        base_record: Option<BaseRecord>,
+        records: impl Iterator<Item = IndexedRecord>,
+        lens: Vec<u64>,
+        digests: Vec<u128>,
         limits: Limits,
     ) -> Result<Archive<'a>> {
         let damaged = |what: &str| Error::Corrupt(format!("the index is damaged: {what}"));
-        let mut records = index.records.into_iter().peekable();
-        let first = records.next().filter(|r| r.kind == RecordType::Manifest);
-        let first = first.ok_or_else(|| damaged("it lists no manifest"))?;
-        let (_, meta, payload) = read_record(&*source, first.offset, index_offset)?;
-        let mut manifest = Manifest::from_record(&meta, &payload, &limits)?;
-        if index.lens.len() != manifest.entries.len() {
-            return Err(damaged("its number of files is wrong"));
-        }
-        for (entry, len) in manifest.entries.iter_mut().zip(&index.lens) {
+        for (entry, len) in manifest.entries.iter_mut().zip(&lens) {
             if entry.kind == EntryKind::Stream {
                 entry.len = *len;
             } else if entry.len != *len {
                 return Err(damaged("the length of a file is wrong"));
             }
         }
-        manifest.total_len().ok_or_else(|| damaged("the files are too long"))?;
-        let mut chunks = Vec::new();
-        let mut end = HEADER_LEN as u64 + first_len(&meta, &payload);
-        let mut base_record = None;
-        if let Some(r) = records.next_if(|r| r.kind == RecordType::Base) {
-            let (_, meta, payload) = read_record(&*source, r.offset, index_offset)?;
-            end += first_len(&meta, &payload);
-            base_record = Some(BaseRecord::from_record(&meta, &payload, &limits)?);
-        }
-        for r in records {
-            let len = (RECORD_HEADER_LEN + r.meta.len()) as u64 + u64::from(r.payload_len);
-            end = r.offset + len;
-            let copy = match r.kind {
-                RecordType::Chunk => false,
-                RecordType::Copy => true,
-                _ => return Err(damaged("it lists a record of an unexpected type")),
-            };
-            let meta = ChunkMeta::read(&r.meta).filter(|m| m.copy_of.is_some() == copy);
-            let meta = meta.ok_or_else(|| damaged("the metadata of a chunk is wrong"))?;
-            if meta.len() > limits.chunk_len {
-                return Err(Error::LimitExceeded(format!(
-                    "a chunk has {} bytes, more than the limit of {}",
-                    meta.len(),
-                    limits.chunk_len
-                )));
-            }
-            let (offset, payload_len) = (r.offset, r.payload_len);
-            chunks.push(ChunkInfo { meta, offset, stored_len: len, payload_len });
-        }
-        if end != index_offset {
-            return Err(damaged("records are missing"));
-        }
+        let total = manifest.total_len().ok_or_else(|| damaged("the files are too long"))?;
         let ends = file_ends(manifest.entries.iter().map(|e| e.len));
-        let metas = chunks.iter().map(|c| &c.meta);
-        let places = tile(metas, ends.last().copied().unwrap_or(0))?;
-        let mut groups: Vec<usize> = Vec::new();
-        for (i, chunk) in chunks.iter().enumerate() {
-            let joins = chunk.meta.continues_group;
-            let last = groups.last().copied();
-            match last {
-                Some(first) if joins && i - first < MAX_GROUP => {}
-                _ if joins => return Err(damaged("a group of chunks is too long")),
-                _ => groups.push(i),
-            }
+        let mut layout = Layout::new(&limits, ends.clone());
+        if let Some(base) = &base_record {
+            layout.set_base(base);
         }
-        let archive = Archive {
+        let mut chunks: Vec<ChunkInfo> = Vec::new();
+        let mut groups = Vec::new();
+        for IndexedRecord { kind, offset, meta, payload_len } in records {
+            let i = chunks.len();
+            let stored_len = (RECORD_HEADER_LEN + meta.len()) as u64 + u64::from(payload_len);
+            let meta = ChunkMeta::read(&meta).ok_or_else(|| damaged("metadata of a chunk"))?;
+            layout.add(kind, payload_len, &meta).map_err(|e| e.at(format_args!("chunk {i}")))?;
+            if !meta.continues_group {
+                groups.push(i);
+            }
+            chunks.push(ChunkInfo { meta, offset, stored_len, payload_len });
+        }
+        let places = layout.finish(total)?;
+        Ok(Archive {
             source,
             path: None,
             base_record,
@@ -185,57 +158,8 @@ impl<'a> Archive<'a> {
             groups,
             places,
             ends,
-            digests: index.digests,
-            limits,
-        };
-        archive.check_copies()?;
-        archive.check_references()?;
-        Ok(archive)
-    }
-
-    /// Every copy refers to an earlier, equally long chunk that is no copy itself.
-    fn check_copies(&self) -> Result<()> {
-        for (i, chunk) in self.chunks.iter().enumerate() {
-            if let Some(source) = chunk.meta.copy_of {
-                let good = self.chunk_at(source).is_some_and(|j| {
-                    let meta = &self.chunks[j].meta;
-                    j < i
-                        && meta.offset() == source
-                        && meta.len() == chunk.meta.len()
-                        && meta.copy_of.is_none()
-                });
-                if !good {
-                    return Err(Error::Corrupt(
-                        "the index is damaged: a copy has no source".into(),
-                    ));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// References lie inside the base, or inside pieces of earlier chunks of the same group.
-    fn check_references(&self) -> Result<()> {
-        let base_len = self.base_record.as_ref().and_then(BaseRecord::total_len);
-        for (i, chunk) in self.chunks.iter().enumerate() {
-            for r in &chunk.meta.references {
-                let good = chunk.meta.references.len() <= MAX_REFERENCES
-                    && r.len() <= self.limits.chunk_len
-                    && r.pieces.iter().all(|p| match r.origin {
-                        Origin::Base { .. } => base_len.is_some_and(|n| p.offset + p.len <= n),
-                        Origin::Sibling => self.place_of(*p).is_some_and(|place| {
-                            let j = place.chunk as usize;
-                            j < i && self.group_of(j) == self.group_of(i)
-                        }),
-                    });
-                if !good {
-                    return Err(Error::Corrupt(
-                        "the index is damaged: a reference leads nowhere".into(),
-                    ));
-                }
-            }
-        }
-        Ok(())
+            digests,
+        })
     }
 
     /// First chunk of the group of a chunk.
@@ -262,8 +186,7 @@ impl<'a> Archive<'a> {
     pub(super) fn place_of(&self, piece: Piece) -> Option<Place> {
         let i = self.places.partition_point(|p| p.piece.offset <= piece.offset).checked_sub(1)?;
         let place = self.places[i];
-        let end = place.piece.offset + place.piece.len;
-        (piece.offset + piece.len <= end).then_some(place)
+        (piece.end() <= place.piece.end()).then_some(place)
     }
 
     /// The chunk that restores the byte at `offset`.
@@ -275,7 +198,12 @@ impl<'a> Archive<'a> {
 
     /// First byte of an entry of the manifest in the address space.
     pub(super) fn start_of(&self, entry: usize) -> u64 {
-        self.ends[entry] - self.manifest.entries[entry].len
+        self.ends[entry] - self.len_of(entry)
+    }
+
+    /// Length of an entry of the manifest; 0 where there is no such entry.
+    pub(super) fn len_of(&self, entry: usize) -> u64 {
+        self.manifest.entries.get(entry).map_or(0, |e| e.len)
     }
 
     /// Bytes of all files.
@@ -284,8 +212,12 @@ impl<'a> Archive<'a> {
     }
 
     /// The digest of one entry of the manifest: equal for equal bytes coded with equal options.
-    pub fn digest(&self, entry: usize) -> u128 {
-        self.digests[entry]
+    ///
+    /// # Errors
+    /// `InvalidArgument` where there is no such entry.
+    pub fn digest(&self, entry: usize) -> Result<u128> {
+        let found = self.digests.get(entry).copied();
+        found.ok_or_else(|| no_entry(entry, self.digests.len()))
     }
 
     /// Length of the archive itself.
@@ -293,24 +225,36 @@ impl<'a> Archive<'a> {
         self.source.len()
     }
 
-    /// The bytes of one entry of the manifest, decoded as they are read.
+    /// The bytes of one entry of the manifest, decoded as they are read. Where there is no such
+    /// entry, it has no bytes, and reading it fails.
     pub fn file(&self, entry: usize) -> ArchivedFile<'_, 'a> {
         ArchivedFile::new(self, entry)
     }
 }
 
-fn first_len(meta: &[u8], payload: &[u8]) -> u64 {
-    (RECORD_HEADER_LEN + meta.len() + payload.len()) as u64
+/// The error for an entry of a manifest that there is not.
+pub(super) fn no_entry(entry: usize, n: usize) -> Error {
+    Error::InvalidArgument(format!("there is no entry {entry}: the archive has {n}"))
+}
+
+/// A record that was read: header, metadata, payload.
+type Record = (RecordHeader, Vec<u8>, Vec<u8>);
+
+/// Checks that the index lists a record as it is.
+fn check_listed(listed: Option<IndexedRecord>, (header, meta, _): &Record) -> Result<()> {
+    let same = |r: &IndexedRecord| {
+        r.kind == header.kind && r.meta == *meta && r.payload_len == header.payload_len
+    };
+    match listed.as_ref().is_some_and(same) {
+        true => Ok(()),
+        false => Err(Error::Corrupt("the index lists other files than the archive has".into())),
+    }
 }
 
 /// Reads and checks the record at `offset`, which ends at `end` or before.
-fn read_record(
-    source: &dyn Source,
-    offset: u64,
-    end: u64,
-) -> Result<(RecordHeader, Vec<u8>, Vec<u8>)> {
+fn read_record(source: &dyn Source, offset: u64, end: u64) -> Result<Record> {
     let outside = || Error::Corrupt("a record reaches beyond its place".into());
-    if offset + RECORD_HEADER_LEN as u64 > end {
+    if end.saturating_sub(offset) < RECORD_HEADER_LEN as u64 {
         return Err(outside());
     }
     let mut header = [0; RECORD_HEADER_LEN];
@@ -325,33 +269,4 @@ fn read_record(
     let payload_at = meta_at + u64::from(header.meta_len);
     let payload = source.read_vec(payload_at, u64::from(header.payload_len))?;
     Ok((header, meta, payload))
-}
-
-/// Sorts the pieces of all chunks and checks that they cover `0..total` once.
-pub(super) fn tile<'m>(
-    metas: impl Iterator<Item = &'m ChunkMeta>,
-    total: u64,
-) -> Result<Vec<Place>> {
-    let mut places = Vec::new();
-    for (i, meta) in metas.enumerate() {
-        let mut at = 0;
-        for &piece in &meta.pieces {
-            places.push(Place { piece, chunk: i as u32, at });
-            at += piece.len;
-        }
-    }
-    places.sort_by_key(|p| p.piece);
-    let mut end = 0;
-    for p in &places {
-        if p.piece.offset != end {
-            return Err(Error::Corrupt(
-                "the index is damaged: chunks leave holes or overlap".into(),
-            ));
-        }
-        end += p.piece.len;
-    }
-    if end != total {
-        return Err(Error::Corrupt("the index is damaged: chunks do not cover the files".into()));
-    }
-    Ok(places)
 }

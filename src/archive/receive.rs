@@ -1,12 +1,11 @@
 //! Records of an archive, one after another, without seeking.
 
-use super::open::MAX_REFERENCES;
+use super::digest::file_ends;
 use crate::{
     Error, Result,
     container::{
-        BaseRecord, ChunkMeta, HEADER_LEN, Header, Index, Limits, Manifest, Origin,
-        RECORD_HEADER_LEN, RecordHeader, RecordType, Reference, TRAILER_LEN, Trailer,
-        index::IndexedRecord,
+        BaseRecord, ChunkMeta, EntryKind, HEADER_LEN, Header, Index, Layout, Limits, Manifest,
+        RECORD_HEADER_LEN, RecordHeader, RecordType, TRAILER_LEN, Trailer, index::IndexedRecord,
     },
 };
 use std::io::Read;
@@ -25,6 +24,10 @@ pub(super) struct Receiver<'r> {
     reader: &'r mut (dyn Read + Send),
     limits: Limits,
     offset: u64,
+    /// What the archive says first, unless that is damaged.
+    header: Option<Header>,
+    /// What the chunks so far are.
+    layout: Layout,
     /// The records so far, to be compared with the index.
     seen: Vec<IndexedRecord>,
     index: Record,
@@ -40,13 +43,21 @@ impl<'r> Receiver<'r> {
         keep_going: bool,
     ) -> Result<Self> {
         let index = Record::default();
-        let mut receiver =
-            Receiver { reader, limits, offset: 0, seen: Vec::new(), index, base_record: None };
+        let mut receiver = Receiver {
+            reader,
+            limits,
+            offset: 0,
+            header: None,
+            layout: Layout::new(&limits, Vec::new()),
+            seen: Vec::new(),
+            index,
+            base_record: None,
+        };
         let mut header = Vec::new();
         receiver.read(HEADER_LEN as u64, &mut header, false)?;
         match Header::read(&header) {
             Err(Error::Corrupt(_)) if keep_going && header.len() == HEADER_LEN => {}
-            done => drop(done?),
+            done => receiver.header = Some(done?),
         }
         Ok(receiver)
     }
@@ -58,57 +69,40 @@ impl<'r> Receiver<'r> {
         if record.kind != RecordType::Manifest {
             return Err(Error::Corrupt("the archive does not begin with a manifest".into()));
         }
-        Manifest::from_record(&record.meta, &record.payload, &self.limits)
+        let manifest = Manifest::from_record(&record.meta, &record.payload, &self.limits)?;
+        self.layout = Layout::new(&self.limits, ends_of(&manifest));
+        Ok(manifest)
     }
 
     /// Reads the next chunk or copy into `record`; `None` where the index has come instead.
-    /// Chunks restore nothing at `end` or after it.
-    pub fn chunk(&mut self, record: &mut Record, end: u64) -> Result<Option<ChunkMeta>> {
+    pub fn chunk(&mut self, record: &mut Record) -> Result<Option<ChunkMeta>> {
         self.record(record)?;
         if record.kind == RecordType::Base && self.seen.len() == 2 {
             let base = BaseRecord::from_record(&record.meta, &record.payload, &self.limits)?;
+            self.layout.set_base(&base);
             self.base_record = Some(base);
             self.record(record)?;
         }
-        let is_copy = match record.kind {
-            RecordType::Chunk => false,
-            RecordType::Copy => true,
-            RecordType::Index => {
-                self.index = std::mem::take(record);
-                return Ok(None);
-            }
-            _ => return Err(Error::Corrupt("a record of an unexpected type".into())),
-        };
+        if let Some(header) = &self.header {
+            header.check_base(self.base_record.is_some())?;
+        }
+        if record.kind == RecordType::Index {
+            self.index = std::mem::take(record);
+            return Ok(None);
+        }
         let wrong = || Error::Corrupt("its metadata is wrong".into());
         let meta = ChunkMeta::read(&record.meta).ok_or_else(wrong)?;
-        let last = meta.pieces.last().map_or(0, |p| p.offset + p.len);
-        if meta.copy_of.is_some() != is_copy || last > end {
-            return Err(wrong());
-        }
-        let base_len = self.base_record.as_ref().and_then(BaseRecord::total_len);
-        let in_base = |r: &Reference| {
-            r.origin == Origin::Sibling
-                || base_len.is_some_and(|n| r.pieces.iter().all(|p| p.offset + p.len <= n))
-        };
-        let fits = |r: &Reference| r.len() <= self.limits.chunk_len && in_base(r);
-        if meta.references.len() > MAX_REFERENCES || !meta.references.iter().all(fits) {
-            return Err(Error::Corrupt("it refers to bytes that are not there".into()));
-        }
-        if meta.len() > self.limits.chunk_len {
-            return Err(Error::LimitExceeded(format!(
-                "it has {} bytes, more than the limit of {}",
-                meta.len(),
-                self.limits.chunk_len
-            )));
-        }
+        // The payload has arrived, so its length is one of 32 bits.
+        self.layout.add(record.kind, record.payload.len() as u32, &meta)?;
         Ok(Some(meta))
     }
 
-    /// Reads the trailer and checks the index against it and the records.
-    pub fn finish(mut self) -> Result<Index> {
+    /// Reads the trailer and checks the index of so many files against it and the records. What
+    /// the chunks must cover is then up to the caller.
+    pub fn finish(mut self, entries: usize) -> Result<(Index, Layout)> {
         let record = std::mem::take(&mut self.index);
-        let first = HEADER_LEN as u64;
-        let index = Index::from_record(&record.meta, &record.payload, first, &self.limits)?;
+        let Record { offset, meta, payload, .. } = &record;
+        let index = Index::from_record(meta, payload, *offset, entries, &self.limits)?;
         // The index itself is the last record seen.
         self.seen.pop();
         if index.records != self.seen {
@@ -118,14 +112,15 @@ impl<'r> Receiver<'r> {
         self.read(TRAILER_LEN as u64, &mut trailer, true)?;
         let bytes = trailer.first_chunk().ok_or_else(|| self.cut())?;
         let trailer = Trailer::read(bytes, self.offset)?;
-        if trailer.index_offset != record.offset {
+        if trailer.index_offset != *offset {
             return Err(Error::Corrupt("the trailer does not point to the index".into()));
         }
+        trailer.check_index(meta, payload)?;
         let mut more = Vec::new();
         if self.read(1, &mut more, false)? > 0 {
             return Err(Error::Corrupt("something follows the end of the archive".into()));
         }
-        Ok(index)
+        Ok((index, self.layout))
     }
 
     fn record(&mut self, record: &mut Record) -> Result<()> {
@@ -178,5 +173,13 @@ impl<'r> Receiver<'r> {
 
     fn cut(&self) -> Error {
         Error::Truncated(format!("the archive is cut short: it ends after {} bytes", self.offset))
+    }
+}
+
+/// Ends of the entries; a stream may end anywhere.
+pub(super) fn ends_of(manifest: &Manifest) -> Vec<u64> {
+    match &manifest.entries[..] {
+        [only] if only.kind == EntryKind::Stream => vec![u64::MAX],
+        entries => file_ends(entries.iter().map(|e| e.len)),
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn items(input: &Input<'_>, mut also: impl FnMut(usize, &Parsed)) -> 
             None => format::parse(source).map_err(|e| e.at(&entry.path))?,
         };
         also(i, &parsed);
-        let file = if alone { String::new() } else { entry.path.clone() };
+        let file = if alone { String::new() } else { entry.path.to_text().into_owned() };
         add_items(&mut items, &parsed, start, &file);
     }
     Ok(items)

@@ -55,8 +55,8 @@ pub fn compress_reader(
     let flat = options.dtype;
     let entry = Entry { kind: EntryKind::Stream, path: name.into(), len: 0, flat };
     let manifest = Manifest { is_directory: false, entries: vec![entry] };
-    let mut writer = Writer::new(out, 0)?;
     let (meta, payload) = manifest.to_record()?;
+    let mut writer = Writer::new(out, 0)?;
     writer.record(RecordType::Manifest, &meta, &payload)?;
     let mut cutter = Cutter::new(reader, name, options)?;
     let mut digests = Digests::default();

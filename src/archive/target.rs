@@ -40,7 +40,7 @@ impl<'m> Target<'m> {
         }
         let directory = AtomicDirectory::create(out, force)?;
         for entry in &manifest.entries {
-            let path = directory.path().join(&entry.path);
+            let path = directory.path().join(entry.path.to_path()?);
             let failed = |e| Error::io("create", &path, e);
             if entry.kind == EntryKind::Directory {
                 std::fs::create_dir(&path).map_err(failed)?;
@@ -87,7 +87,7 @@ impl<'m> Target<'m> {
         match &self.place {
             Place::File(file, out) => act(file.file()).map_err(|e| Error::io(action, out, e)),
             Place::Directory(directory) => {
-                let path = directory.path().join(&self.manifest.entries[entry].path);
+                let path = directory.path().join(self.manifest.entries[entry].path.to_path()?);
                 File::options()
                     .read(true)
                     .write(true)
@@ -105,7 +105,7 @@ impl<'m> Target<'m> {
             Place::Directory(directory) => directory,
         };
         for entry in self.manifest.entries.iter().rev() {
-            let path = directory.path().join(&entry.path);
+            let path = directory.path().join(entry.path.to_path()?);
             let synced = File::open(&path).and_then(|f| f.sync_all());
             synced.map_err(|e| Error::io("sync", &path, e))?;
         }

@@ -5,7 +5,7 @@ use crate::{
     Error, Result,
     container::{
         HEADER_LEN, Header, Index, RECORD_HEADER_LEN, RecordHeader, RecordType, Trailer,
-        header::{TRAILER_LEN, VERSION},
+        header::{TRAILER_LEN, VERSION, index_digest},
         index::IndexedRecord,
     },
 };
@@ -58,7 +58,8 @@ impl<'a, W: Write + ?Sized> Writer<'a, W> {
         self.put(&meta)?;
         self.put(&payload)?;
         let archive_len = self.offset + TRAILER_LEN as u64;
-        self.put(&Trailer { index_offset, archive_len }.to_bytes())?;
+        let index_digest = index_digest(&meta, &payload, payload_len);
+        self.put(&Trailer { index_offset, archive_len, index_digest }.to_bytes())?;
         self.out.flush().map_err(write_error)?;
         Ok(archive_len)
     }

@@ -55,18 +55,22 @@ pub fn run(args: Args) -> Result<Outcome> {
 fn json(found: &Inspection) -> serde_json::Value {
     let stored = if found.is_archive { "stored_bytes" } else { "estimated_bytes" };
     let file = |f: &FileInfo| {
-        serde_json::json!({
-            "path": f.path,
+        let mut file = serde_json::json!({
+            "path": f.path.to_text(),
             "directory": f.is_directory,
             "format": f.format.name(),
             "bytes": f.bytes,
             stored: f.stored_bytes,
             "tensors": f.tensors,
-        })
+        });
+        if let Some(bytes) = f.path.to_hex() {
+            file["path_bytes"] = bytes.into();
+        }
+        file
     };
     let span = |s: &SpanInfo| {
         let mut span = serde_json::json!({
-            "file": found.files[s.file].path,
+            "file": found.files[s.file].path.to_text(),
             "format": found.files[s.file].format.name(),
             "name": s.name,
             "dtype": s.dtype.name(),
@@ -77,6 +81,9 @@ fn json(found: &Inspection) -> serde_json::Value {
             "stored_bytes": if found.is_archive { Some(s.stored_bytes) } else { None },
             "ratio": report::ratio(s.bytes, s.stored_bytes),
         });
+        if let Some(bytes) = found.files[s.file].path.to_hex() {
+            span["file_bytes"] = bytes.into();
+        }
         if !found.is_archive {
             span["estimated_bytes"] = s.stored_bytes.into();
             span["exponent_entropy"] = s.exponent_entropy.into();

@@ -1,8 +1,8 @@
 //! The base record: which files the chunks of a delta refer to.
 
 use super::{
-    Limits,
-    manifest::{is_safe, pack_table, unpack_table},
+    Limits, Name,
+    table::{check_entries, pack_table, unpack_table},
 };
 use crate::{
     Error, Result,
@@ -14,10 +14,10 @@ use crate::{
 /// hold is guarded by the digest of every reference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BaseRecord {
-    /// Last part of the path that it had.
-    pub name: String,
-    /// Path and length of every file.
-    pub files: Vec<(String, u64)>,
+    /// Last part of the path that it had; empty where it had none.
+    pub name: Name,
+    /// Path and length of every file, in the order of the paths.
+    pub files: Vec<(Name, u64)>,
 }
 
 impl BaseRecord {
@@ -26,16 +26,48 @@ impl BaseRecord {
         self.files.iter().try_fold(0u64, |n, f| n.checked_add(f.1))
     }
 
+    /// What is wrong with it, if anything.
+    fn fault(&self) -> Option<String> {
+        if !self.name.is_empty() && !self.name.is_plain() {
+            return Some(format!("\"{}\" is no name of a base", self.name));
+        }
+        for (path, _) in &self.files {
+            if let Err(Error::InvalidArgument(why)) = path.check() {
+                return Some(why);
+            }
+        }
+        let leads_in = |a: &Name, b: &Name| {
+            b.as_bytes().strip_prefix(a.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'/'))
+        };
+        for pair in self.files.windows(2) {
+            let (a, b) = (&pair[0].0, &pair[1].0);
+            if a >= b || leads_in(a, b) {
+                return Some(format!("{b} stands twice among the files of the base, or too late"));
+            }
+        }
+        self.total_len().is_none().then(|| "the files of the base are too long".into())
+    }
+
     /// Metadata and payload of the record.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for names that cannot be stored.
     pub fn to_record(&self) -> Result<(Vec<u8>, Vec<u8>)> {
+        match self.fault() {
+            Some(why) => Err(Error::InvalidArgument(why)),
+            None => pack_table(&self.to_table()),
+        }
+    }
+
+    fn to_table(&self) -> Vec<u8> {
         let mut body = Vec::new();
-        put_text(&mut body, &self.name);
+        put_name(&mut body, &self.name);
         write_varint(&mut body, self.files.len() as u64);
         for (path, len) in &self.files {
-            put_text(&mut body, path);
+            put_name(&mut body, path);
             write_varint(&mut body, *len);
         }
-        pack_table(&body)
+        body
     }
 
     /// Reads a record.
@@ -44,37 +76,39 @@ impl BaseRecord {
     /// `Corrupt`, and `LimitExceeded` where it is larger than `limits.table_len`.
     pub fn from_record(meta: &[u8], payload: &[u8], limits: &Limits) -> Result<BaseRecord> {
         let body = unpack_table(meta, payload, limits, "base record")?;
-        Self::parse(&body).ok_or_else(|| Error::Corrupt("the base record is damaged".into()))
+        let damaged = || Error::Corrupt("the base record is damaged".into());
+        let mut rest = &body[..];
+        let name = take_name(&mut rest).ok_or_else(damaged)?;
+        let n = read_varint(&mut rest).ok_or_else(damaged)?;
+        check_entries(n, limits, "base record")?;
+        let files = Self::parse(rest, n).ok_or_else(damaged)?;
+        let record = BaseRecord { name, files };
+        match record.fault() {
+            Some(why) => Err(Error::Corrupt(format!("the base record is damaged: {why}"))),
+            None => Ok(record),
+        }
     }
 
-    fn parse(mut body: &[u8]) -> Option<BaseRecord> {
+    fn parse(mut body: &[u8], n: u64) -> Option<Vec<(Name, u64)>> {
         let b = &mut body;
-        let name = text(b)?;
-        let n = read_varint(b)?;
         let mut files = Vec::new();
         for _ in 0..n {
-            let path = text(b)?;
-            let len = read_varint(b)?;
-            if !is_safe(&path) {
-                return None;
-            }
-            files.push((path, len));
+            files.push((take_name(b)?, read_varint(b)?));
         }
-        let record = BaseRecord { name, files };
-        (body.is_empty() && record.total_len().is_some()).then_some(record)
+        b.is_empty().then_some(files)
     }
 }
 
-fn put_text(body: &mut Vec<u8>, text: &str) {
-    write_varint(body, text.len() as u64);
-    body.extend_from_slice(text.as_bytes());
+fn put_name(body: &mut Vec<u8>, name: &Name) {
+    write_varint(body, name.as_bytes().len() as u64);
+    body.extend_from_slice(name.as_bytes());
 }
 
-fn text(b: &mut &[u8]) -> Option<String> {
+fn take_name(b: &mut &[u8]) -> Option<Name> {
     let len = usize::try_from(read_varint(b)?).ok()?;
-    let (text, rest) = b.split_at_checked(len)?;
+    let (name, rest) = b.split_at_checked(len)?;
     *b = rest;
-    String::from_utf8(text.to_vec()).ok()
+    Some(Name::from(name))
 }
 
 #[cfg(test)]
@@ -93,8 +127,36 @@ mod tests {
         for n in 0..payload.len() {
             assert!(BaseRecord::from_record(&meta, &payload[..n], &limits).is_err());
         }
-        let bad = BaseRecord { files: vec![("../x".into(), 1)], ..record };
-        let (meta, payload) = bad.to_record().unwrap();
-        assert!(BaseRecord::from_record(&meta, &payload, &limits).is_err());
+    }
+
+    #[test]
+    fn what_a_writer_refuses_a_reader_refuses_too() {
+        let of = |name: &str, files: &[&str]| BaseRecord {
+            name: name.into(),
+            files: files.iter().map(|path| ((*path).into(), 1)).collect(),
+        };
+        let limits = Limits::default();
+        let read = |record: &BaseRecord| {
+            let (meta, payload) = pack_table(&record.to_table()).unwrap();
+            BaseRecord::from_record(&meta, &payload, &limits)
+        };
+        for good in [of("", &[]), of("a\\b", &["a\\b", "b/c", "b/d"]), of("\n", &["\u{1b}"])] {
+            assert!(good.to_record().is_ok());
+            assert_eq!(read(&good).unwrap(), good);
+        }
+        let bad = [
+            of("a", &["../x"]),
+            of("a", &["/x"]),
+            of("a", &[""]),
+            of("a", &["b", "a"]),
+            of("a", &["a", "a"]),
+            of("a", &["a", "a/b"]),
+            of("..", &["a"]),
+            of("a/b", &["a"]),
+        ];
+        for bad in bad {
+            assert!(matches!(bad.to_record(), Err(Error::InvalidArgument(_))), "{bad:?}");
+            assert!(matches!(read(&bad), Err(Error::Corrupt(_))), "{bad:?}");
+        }
     }
 }

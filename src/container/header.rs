@@ -1,6 +1,6 @@
 //! The fixed-size ends of an archive.
 
-use super::check32;
+use super::{RecordHeader, RecordType, check32, hash64_of};
 use crate::{Error, Result};
 
 /// First bytes of every archive. The non-ASCII byte and the line ends show transfers that
@@ -9,7 +9,7 @@ pub const MAGIC: [u8; 8] = *b"\x89LMC\r\n\x1a\n";
 /// Last bytes of every complete archive.
 pub const END_MAGIC: [u8; 4] = *b"LMCz";
 /// Format version that this crate writes.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Length of the header.
 pub const HEADER_LEN: usize = 24;
 /// Length of the trailer.
@@ -60,10 +60,16 @@ impl Header {
         let version = u16::from_le_bytes([b[8], b[9]]);
         let required = u32::from_le_bytes([b[12], b[13], b[14], b[15]]);
         if version != VERSION {
-            let advice = if version > VERSION { "newer" } else { "older" };
+            let advice = match version {
+                n if n > VERSION => "use a newer release of lmc-gpu",
+                _ => {
+                    "restore the archive with the build of lmc-gpu that made it, and compress the \
+                     result with this one"
+                }
+            };
             return Err(Error::Unsupported(format!(
                 "the archive has format version {version}; this lmc-gpu reads version {VERSION}: \
-                 use a release of lmc-gpu {advice} than this one"
+                 {advice}"
             )));
         }
         if required & !FEATURES_KNOWN != 0 {
@@ -73,11 +79,22 @@ impl Header {
             )));
         }
         if b[10..12] != [0; 2] || b[16..20] != [0; 4] {
-            return Err(Error::Unsupported(
-                "the archive uses reserved header fields: use a newer lmc-gpu".into(),
-            ));
+            return Err(Error::Corrupt("the archive uses reserved header fields".into()));
         }
         Ok(Header { version, required })
+    }
+}
+
+impl Header {
+    /// Checks that there is a base record where the header says so, and only there.
+    ///
+    /// # Errors
+    /// `Corrupt` otherwise.
+    pub fn check_base(&self, has_base: bool) -> Result<()> {
+        match (self.required & FEATURE_BASE != 0) == has_base {
+            true => Ok(()),
+            false => Err(Error::Corrupt("header and base record contradict each other".into())),
+        }
     }
 }
 
@@ -88,6 +105,8 @@ pub struct Trailer {
     pub index_offset: u64,
     /// Length of the whole archive, this trailer included.
     pub archive_len: u64,
+    /// 64-bit xxh3 of the whole index record.
+    pub index_digest: u64,
 }
 
 impl Trailer {
@@ -96,6 +115,7 @@ impl Trailer {
         let mut b = [0; TRAILER_LEN];
         b[..8].copy_from_slice(&self.index_offset.to_le_bytes());
         b[8..16].copy_from_slice(&self.archive_len.to_le_bytes());
+        b[16..24].copy_from_slice(&self.index_digest.to_le_bytes());
         let check = check32(&[&b[..24]]);
         b[24..28].copy_from_slice(&check.to_le_bytes());
         b[28..].copy_from_slice(&END_MAGIC);
@@ -116,20 +136,34 @@ impl Trailer {
         if check32(&[&b[..24]]).to_le_bytes() != b[24..28] {
             return Err(Error::Corrupt("the archive trailer is damaged".into()));
         }
-        let trailer = Trailer { index_offset: word(0), archive_len: word(8) };
+        let trailer =
+            Trailer { index_offset: word(0), archive_len: word(8), index_digest: word(16) };
         if trailer.archive_len != archive_len {
             return Err(Error::Truncated(format!(
                 "the archive has {archive_len} bytes and should have {}",
                 trailer.archive_len
             )));
         }
-        if word(16) != 0 {
-            return Err(Error::Unsupported("the trailer uses reserved fields".into()));
-        }
-        let least = HEADER_LEN as u64;
-        if trailer.index_offset < least || trailer.index_offset > archive_len - TRAILER_LEN as u64 {
+        let most = archive_len.saturating_sub(TRAILER_LEN as u64);
+        if !(HEADER_LEN as u64..=most).contains(&trailer.index_offset) {
             return Err(Error::Corrupt("the trailer points outside the archive".into()));
         }
         Ok(trailer)
     }
+
+    /// Checks a whole index record, which has this header, metadata and payload.
+    ///
+    /// # Errors
+    /// `Corrupt` where it is not the one that the trailer was written for.
+    pub fn check_index(&self, meta: &[u8], payload: &[u8]) -> Result<()> {
+        match u32::try_from(payload.len()) {
+            Ok(len) if index_digest(meta, payload, len) == self.index_digest => Ok(()),
+            _ => Err(Error::Corrupt("the index is not the one that the trailer names".into())),
+        }
+    }
+}
+
+/// The digest of an index record.
+pub(crate) fn index_digest(meta: &[u8], payload: &[u8], payload_len: u32) -> u64 {
+    hash64_of(&[&RecordHeader::to_bytes(RecordType::Index, meta, payload_len), meta, payload])
 }

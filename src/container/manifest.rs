@@ -1,12 +1,15 @@
 //! Which files an archive holds.
 
-use super::Limits;
+use super::{
+    Limits, Name,
+    table::{check_entries, pack_table, unpack_table},
+};
 use crate::{
     Error, Result,
     bits::{read_varint, write_varint},
     dtype::Dtype,
 };
-use std::io::Read;
+use std::cmp::Ordering;
 
 /// What an entry of the manifest is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +29,8 @@ pub enum EntryKind {
 pub struct Entry {
     /// What it is.
     pub kind: EntryKind,
-    /// Path below the archive's root, with `/` between its parts: relative, without `..`.
-    pub path: String,
+    /// Path below the archive's root.
+    pub path: Name,
     /// Length of a file in bytes.
     pub len: u64,
     /// Element type that the user gave for a headerless file.
@@ -39,7 +42,7 @@ pub struct Entry {
 pub struct Manifest {
     /// Whether the input was a directory: its files are then restored below one.
     pub is_directory: bool,
-    /// Files and directories, parents before children.
+    /// Files and directories, in the order of their paths: parents before children.
     pub entries: Vec<Entry>,
 }
 
@@ -49,18 +52,69 @@ impl Manifest {
         self.entries.iter().try_fold(0u64, |n, e| n.checked_add(e.len))
     }
 
+    /// What is wrong with it, if anything: names that are none, that stand twice or out of order,
+    /// directories that are missing.
+    fn fault(&self) -> Option<String> {
+        let mut before: Option<&Entry> = None;
+        // The directories that the entry before lies in, and itself where it is one.
+        let mut open: Vec<&Name> = Vec::new();
+        for e in &self.entries {
+            if let Err(Error::InvalidArgument(why)) = e.path.check() {
+                return Some(why);
+            }
+            match before.map(|b| b.path.cmp(&e.path)) {
+                Some(Ordering::Equal) => return Some(format!("{} stands twice", e.path)),
+                Some(Ordering::Greater) => return Some(format!("{} is out of order", e.path)),
+                _ => before = Some(e),
+            }
+            let parent = e.path.parent();
+            while open.last().is_some_and(|dir| Some(dir.as_bytes()) != parent) {
+                open.pop();
+            }
+            if open.last().is_none() && parent.is_some() {
+                return Some(format!("{} lies in no directory", e.path));
+            }
+            match e.kind {
+                EntryKind::Directory => open.push(&e.path),
+                EntryKind::Stream if self.is_directory => {
+                    return Some(format!("{} has no length", e.path));
+                }
+                _ => {}
+            }
+            if e.kind != EntryKind::File && e.len != 0 {
+                return Some(format!("{} has a length", e.path));
+            }
+        }
+        let one_file = matches!(&self.entries[..], [e] if e.kind != EntryKind::Directory);
+        if !self.is_directory && !one_file {
+            return Some("a single file is a file, and one".into());
+        }
+        self.total_len().is_none().then(|| "the files are too long for one archive".into())
+    }
+
     /// Metadata and payload of the manifest record.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for names that cannot be stored, stand twice, or are not in the order of
+    /// their parts, each after the directory it lies in.
     pub fn to_record(&self) -> Result<(Vec<u8>, Vec<u8>)> {
+        match self.fault() {
+            Some(why) => Err(Error::InvalidArgument(why)),
+            None => pack_table(&self.to_table()),
+        }
+    }
+
+    fn to_table(&self) -> Vec<u8> {
         let mut body = vec![u8::from(self.is_directory)];
         write_varint(&mut body, self.entries.len() as u64);
         for e in &self.entries {
             body.push(e.kind as u8);
             body.push(e.flat.map_or(0, |d| d as u8));
-            write_varint(&mut body, e.path.len() as u64);
+            write_varint(&mut body, e.path.as_bytes().len() as u64);
             body.extend_from_slice(e.path.as_bytes());
             write_varint(&mut body, e.len);
         }
-        pack_table(&body)
+        body
     }
 
     /// Reads the manifest record.
@@ -69,7 +123,14 @@ impl Manifest {
     /// `Corrupt`, and `LimitExceeded` where it is larger than `limits.table_len`.
     pub fn from_record(meta: &[u8], payload: &[u8], limits: &Limits) -> Result<Manifest> {
         let body = unpack_table(meta, payload, limits, "manifest")?;
-        Self::parse(&body).ok_or_else(|| Error::Corrupt("the manifest is damaged".into()))
+        let damaged = || Error::Corrupt("the manifest is damaged".into());
+        let n = body.get(1..).and_then(|mut rest| read_varint(&mut rest)).ok_or_else(damaged)?;
+        check_entries(n, limits, "manifest")?;
+        let manifest = Self::parse(&body).ok_or_else(damaged)?;
+        match manifest.fault() {
+            Some(why) => Err(Error::Corrupt(format!("the manifest is damaged: {why}"))),
+            None => Ok(manifest),
+        }
     }
 
     fn parse(mut body: &[u8]) -> Option<Manifest> {
@@ -86,7 +147,7 @@ impl Manifest {
             let kind = match fixed[0] {
                 0 => EntryKind::File,
                 1 => EntryKind::Directory,
-                2 if n == 1 && !is_directory => EntryKind::Stream,
+                2 => EntryKind::Stream,
                 _ => return None,
             };
             let flat = match fixed[1] {
@@ -94,24 +155,12 @@ impl Manifest {
                 code => Some(Dtype::from_code(code)?),
             };
             let path_len = usize::try_from(read_varint(body)?).ok()?;
-            let path = String::from_utf8(take(body, path_len)?.to_vec()).ok()?;
+            let path = Name::from(take(body, path_len)?);
             let len = read_varint(body)?;
-            if !is_safe(&path) || (kind != EntryKind::File && len != 0) {
-                return None;
-            }
             entries.push(Entry { kind, path, len, flat });
         }
-        let manifest = Manifest { is_directory, entries };
-        let shape_fits = manifest.is_directory || manifest.entries.len() == 1;
-        (body.is_empty() && shape_fits && manifest.total_len().is_some()).then_some(manifest)
+        body.is_empty().then_some(Manifest { is_directory, entries })
     }
-}
-
-/// Whether a path from an archive stays below the directory it is restored into.
-pub(crate) fn is_safe(path: &str) -> bool {
-    !path.is_empty()
-        && !path.contains(['\0', '\\'])
-        && path.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
 }
 
 fn take<'a>(body: &mut &'a [u8], n: usize) -> Option<&'a [u8]> {
@@ -120,43 +169,88 @@ fn take<'a>(body: &mut &'a [u8], n: usize) -> Option<&'a [u8]> {
     Some(head)
 }
 
-/// Compresses a table: metadata is its decoded length and the digest of the
-/// payload, which is a zstd frame.
-pub(super) fn pack_table(body: &[u8]) -> Result<(Vec<u8>, Vec<u8>)> {
-    let mut meta = Vec::new();
-    write_varint(&mut meta, body.len() as u64);
-    let payload = zstd::bulk::compress(body, 9)?;
-    meta.extend_from_slice(&super::hash64(&payload).to_le_bytes());
-    if u32::try_from(payload.len()).is_err() {
-        return Err(Error::LimitExceeded("too many files for one archive".into()));
-    }
-    Ok((meta, payload))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Inverse of [`pack_table`], reading no more than the limit.
-pub(super) fn unpack_table(
-    mut meta: &[u8],
-    payload: &[u8],
-    limits: &Limits,
-    what: &str,
-) -> Result<Vec<u8>> {
-    let damaged = || Error::Corrupt(format!("the {what} is damaged"));
-    let len = read_varint(&mut meta).ok_or_else(damaged)?;
-    let digest = u64::from_le_bytes(meta.try_into().map_err(|_| damaged())?);
-    if len > limits.table_len {
-        return Err(Error::LimitExceeded(format!(
-            "the {what} has {len} bytes, more than the limit of {}",
-            limits.table_len
-        )));
+    fn entry(kind: EntryKind, path: &str) -> Entry {
+        let len = if kind == EntryKind::File { 3 } else { 0 };
+        Entry { kind, path: path.into(), len, flat: None }
     }
-    if super::hash64(payload) != digest {
-        return Err(damaged());
+
+    fn directory(entries: &[(EntryKind, &str)]) -> Manifest {
+        let entries = entries.iter().map(|(kind, path)| entry(*kind, path)).collect();
+        Manifest { is_directory: true, entries }
     }
-    let mut body = Vec::new();
-    let decoder = zstd::stream::read::Decoder::with_buffer(payload)?;
-    decoder.take(len + 1).read_to_end(&mut body).map_err(|_| damaged())?;
-    if body.len() as u64 != len {
-        return Err(damaged());
+
+    /// Writes a manifest as it is, without the checks of a writer.
+    fn read_unchecked(manifest: &Manifest) -> Result<Manifest> {
+        let (meta, payload) = pack_table(&manifest.to_table()).unwrap();
+        Manifest::from_record(&meta, &payload, &Limits::default())
     }
-    Ok(body)
+
+    #[test]
+    fn what_a_writer_refuses_a_reader_refuses_too() {
+        use EntryKind::{Directory, File, Stream};
+        let good = [
+            vec![],
+            vec![(File, "a")],
+            vec![(Directory, "a"), (File, "a/b"), (Directory, "a/c"), (File, "a-b"), (File, "b")],
+        ];
+        for entries in good {
+            let manifest = directory(&entries);
+            let (meta, payload) = manifest.to_record().unwrap();
+            let read = Manifest::from_record(&meta, &payload, &Limits::default()).unwrap();
+            assert_eq!(read, manifest);
+        }
+        let bad = [
+            vec![(File, "a"), (File, "a")],
+            vec![(File, "b"), (File, "a")],
+            vec![(File, "a"), (File, "a/b")],
+            vec![(File, "a/b")],
+            vec![(Directory, "a"), (File, "b"), (File, "a/b")],
+            vec![(Directory, "a"), (Directory, "a")],
+            vec![(File, "")],
+            vec![(Directory, ".."), (File, "../x")],
+            vec![(Stream, "a")],
+        ];
+        for entries in bad {
+            let manifest = directory(&entries);
+            assert!(matches!(manifest.to_record(), Err(Error::InvalidArgument(_))), "{entries:?}");
+            assert!(matches!(read_unchecked(&manifest), Err(Error::Corrupt(_))), "{entries:?}");
+        }
+        for entries in [vec![], vec![entry(File, "a/b")], vec![entry(Directory, "a")]] {
+            let manifest = Manifest { is_directory: false, entries };
+            assert!(matches!(manifest.to_record(), Err(Error::InvalidArgument(_))));
+            assert!(matches!(read_unchecked(&manifest), Err(Error::Corrupt(_))));
+        }
+    }
+
+    #[test]
+    fn names_of_any_bytes_round_trip() {
+        let name = Name::from(&b"q\r\xff\x80\n\\x"[..]);
+        let manifest = Manifest {
+            is_directory: false,
+            entries: vec![Entry { path: name, ..entry(EntryKind::Stream, "x") }],
+        };
+        let (meta, payload) = manifest.to_record().unwrap();
+        let read = Manifest::from_record(&meta, &payload, &Limits::default()).unwrap();
+        assert_eq!(read, manifest);
+    }
+
+    #[test]
+    fn more_files_than_the_limit_are_refused_before_there_is_memory_for_them() {
+        let mut body = vec![1];
+        write_varint(&mut body, u64::MAX);
+        let (meta, payload) = pack_table(&body).unwrap();
+        let read = Manifest::from_record(&meta, &payload, &Limits::default());
+        assert!(matches!(read, Err(Error::Corrupt(_) | Error::LimitExceeded(_))));
+        let few = Limits { table_len: 128, ..Limits::default() };
+        let manifest = directory(&[(EntryKind::File, "a"), (EntryKind::File, "b")]);
+        let (meta, payload) = manifest.to_record().unwrap();
+        assert!(Manifest::from_record(&meta, &payload, &few).is_ok());
+        let few = Limits { table_len: 127, ..few };
+        let read = Manifest::from_record(&meta, &payload, &few);
+        assert!(matches!(read, Err(Error::LimitExceeded(_))));
+    }
 }

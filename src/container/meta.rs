@@ -14,6 +14,13 @@ pub struct Piece {
     pub len: u64,
 }
 
+impl Piece {
+    /// First byte after it, where there is one.
+    pub fn end(&self) -> u64 {
+        self.offset + self.len
+    }
+}
+
 /// Bytes outside a chunk that its coding was conditioned on: `pieces`, one after another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
@@ -139,8 +146,16 @@ impl ChunkMeta {
         }
     }
 
-    /// Reads what [`ChunkMeta::write`] wrote; `None` for anything else.
-    pub fn read(mut b: &[u8]) -> Option<ChunkMeta> {
+    /// Reads what [`ChunkMeta::write`] wrote; `None` for anything else, such as another way to say
+    /// the same.
+    pub fn read(bytes: &[u8]) -> Option<ChunkMeta> {
+        let meta = Self::parse(bytes)?;
+        let mut again = Vec::with_capacity(bytes.len());
+        meta.write(&mut again);
+        (again == bytes).then_some(meta)
+    }
+
+    fn parse(mut b: &[u8]) -> Option<ChunkMeta> {
         let b = &mut b;
         let ([flags, dtype, form], rest) = b.split_first_chunk()?;
         let (flags, dtype, form) = (*flags, Dtype::from_code(*dtype)?, *form);
@@ -158,7 +173,8 @@ impl ChunkMeta {
             let len = read_varint(b)?;
             end = offset.checked_add(len)?;
             total = total.checked_add(len)?;
-            if len == 0 {
+            // Pieces that touch are one piece.
+            if len == 0 || (offset == pieces.last().map_or(u64::MAX, Piece::end)) {
                 return None;
             }
             pieces.push(Piece { offset, len });
@@ -195,7 +211,7 @@ fn read_reference(b: &mut &[u8]) -> Option<Reference> {
         let piece = Piece { offset: read_varint(b)?, len: read_varint(b)? };
         piece.offset.checked_add(piece.len)?;
         total = total.checked_add(piece.len)?;
-        if piece.len == 0 {
+        if piece.len == 0 || piece.offset == pieces.last().map_or(u64::MAX, Piece::end) {
             return None;
         }
         pieces.push(piece);
@@ -217,6 +233,60 @@ fn read_u64(b: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn plain(pieces: &[(u64, u64)]) -> ChunkMeta {
+        ChunkMeta {
+            pieces: pieces.iter().map(|&(offset, len)| Piece { offset, len }).collect(),
+            dtype: Dtype::BYTES,
+            big_endian: false,
+            continues_group: false,
+            row_words: 0,
+            digest: 1,
+            form: 1,
+            references: Vec::new(),
+            copy_of: None,
+        }
+    }
+
+    #[test]
+    fn only_the_shortest_way_to_say_something_is_read() {
+        let bytes = |meta: &ChunkMeta| {
+            let mut bytes = Vec::new();
+            meta.write(&mut bytes);
+            bytes
+        };
+        let one = bytes(&plain(&[(5, 7)]));
+        assert!(ChunkMeta::read(&one).is_some());
+        // Counted, though there is one.
+        let mut counted = one.clone();
+        counted[0] |= PIECES;
+        counted.insert(12, 1);
+        assert_eq!(ChunkMeta::read(&counted), None);
+        let mut none = one.clone();
+        none[0] |= REFERENCES;
+        none.push(0);
+        assert_eq!(ChunkMeta::read(&none), None);
+        let base = |pieces: &[(u64, u64)]| {
+            let pieces = plain(pieces).pieces;
+            let references = vec![Reference { origin: Origin::Base { digest: 3 }, pieces }];
+            bytes(&ChunkMeta { references, ..plain(&[(5, 7)]) })
+        };
+        assert!(ChunkMeta::read(&base(&[(9, 3)])).is_some());
+        assert!(ChunkMeta::read(&base(&[(9, 3), (0, 9)])).is_some());
+        assert_eq!(ChunkMeta::read(&base(&[(0, 9), (9, 3)])), None);
+        let mut counted = base(&[(9, 3)]);
+        let at = one.len() + 1;
+        counted[at] |= MANY_PIECES;
+        counted.insert(at + 1, 1);
+        assert_eq!(ChunkMeta::read(&counted), None);
+        assert!(ChunkMeta::read(&bytes(&plain(&[(0, 4), (5, 4)]))).is_some());
+        for touching in [&[(0, 4), (4, 4)][..], &[(0, 0)], &[]] {
+            assert_eq!(ChunkMeta::read(&bytes(&plain(touching))), None);
+        }
+        let mut reserved = one;
+        reserved[0] |= 0x20;
+        assert_eq!(ChunkMeta::read(&reserved), None);
+    }
 
     #[test]
     fn write_and_read_are_inverses_and_every_cut_is_refused() {

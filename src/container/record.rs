@@ -19,10 +19,20 @@ pub enum RecordType {
     Chunk = 3,
     /// A chunk whose bytes equal those of an earlier one.
     Copy = 4,
-    /// What several chunks share.
-    Context = 5,
     /// The index, which is the last record.
     Index = 6,
+}
+
+impl RecordType {
+    /// The type of this code.
+    ///
+    /// # Errors
+    /// `Corrupt` for codes that no type has.
+    pub fn from_code(code: u8) -> Result<RecordType> {
+        let all = [Self::Manifest, Self::Base, Self::Chunk, Self::Copy, Self::Index];
+        let found = all.into_iter().find(|kind| *kind as u8 == code);
+        found.ok_or_else(|| Error::Corrupt(format!("a record has the unknown type {code}")))
+    }
 }
 
 /// The fixed part of a record. `meta_len` bytes of metadata follow it, which it guards, then
@@ -57,15 +67,7 @@ impl RecordHeader {
     /// `Corrupt` for an unknown type or used reserved fields.
     pub fn read(b: &[u8; RECORD_HEADER_LEN]) -> Result<RecordHeader> {
         let word = |i: usize| u32::from_le_bytes(std::array::from_fn(|k| b[i + k]));
-        let kind = match b[0] {
-            1 => RecordType::Manifest,
-            2 => RecordType::Base,
-            3 => RecordType::Chunk,
-            4 => RecordType::Copy,
-            5 => RecordType::Context,
-            6 => RecordType::Index,
-            t => return Err(Error::Corrupt(format!("a record has the unknown type {t}"))),
-        };
+        let kind = RecordType::from_code(b[0])?;
         if b[1..4] != [0; 3] {
             return Err(Error::Corrupt("a record header is damaged".into()));
         }

@@ -23,8 +23,11 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StoredFile {
-    /// Its path in the checkpoint.
+    /// Its path in the checkpoint, with U+FFFD for what is not UTF-8.
     pub path: String,
+    /// The bytes of a path that is not UTF-8, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_bytes: Option<String>,
     /// Its length.
     pub bytes: u64,
     /// Its digest in the archive, in hexadecimal digits.
@@ -139,7 +142,7 @@ fn is_archive_of(name: &str, step: u64) -> bool {
 }
 
 /// The files of an archive and what they take in it.
-pub(super) fn stored_files(archive: &Archive<'_>) -> Vec<StoredFile> {
+pub(super) fn stored_files(archive: &Archive<'_>) -> Result<Vec<StoredFile>> {
     let entries = &archive.manifest.entries;
     let mut ends = Vec::with_capacity(entries.len());
     let mut end = 0;
@@ -167,14 +170,15 @@ pub(super) fn stored_files(archive: &Archive<'_>) -> Vec<StoredFile> {
     for (i, entry) in entries.iter().enumerate() {
         if entry.kind != crate::container::EntryKind::Directory {
             files.push(StoredFile {
-                path: entry.path.clone(),
+                path: entry.path.to_text().into_owned(),
+                path_bytes: entry.path.to_hex(),
                 bytes: entry.len,
-                digest: format!("{:032x}", archive.digest(i)),
+                digest: format!("{:032x}", archive.digest(i)?),
                 stored_bytes: stored[i],
             });
         }
     }
-    files
+    Ok(files)
 }
 
 /// The bytes of a JSON file, with its guard.

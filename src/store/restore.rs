@@ -38,7 +38,7 @@ impl Store {
             e.at(needs)
         })?;
         // Another archive may be whole in itself.
-        if stored_files(&archive) != record.files {
+        if stored_files(&archive)? != record.files {
             return Err(Error::Corrupt(format!(
                 "step {}: {} is another archive than the one that was saved",
                 record.step, record.archive

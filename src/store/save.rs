@@ -214,7 +214,7 @@ impl Store {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         Ok(StepRecord {
             step,
-            files: stored_files(&archive),
+            files: stored_files(&archive)?,
             archive: name,
             chain,
             saved_at: now,

@@ -224,7 +224,11 @@ impl Snapshot {
             start = part.to;
             if entry.kind != EntryKind::Directory {
                 let content = content_of(&part).map_err(|e| e.at(&entry.path))?;
-                snapshot.files.push((entry.path.clone(), content));
+                let path = entry.path.as_str().ok_or_else(|| {
+                    let why = "a snapshot has only files whose names are UTF-8";
+                    Error::Unsupported(why.into()).at(&entry.path)
+                })?;
+                snapshot.files.push((path.to_owned(), content));
             }
         }
         Ok(snapshot)

@@ -7,11 +7,10 @@ use crate::{
         Damage, Options,
         damage::{damage, locate, parse},
         digest::leaves,
-        open::tile,
         receive::Receiver,
         restore::is_content,
     },
-    container::{ChunkMeta, EntryKind, Index, Piece, hash64},
+    container::{ChunkMeta, EntryKind, Index, Name, Piece, hash64},
 };
 
 impl Forward<'_> {
@@ -85,7 +84,7 @@ impl Forward<'_> {
                     w.leaves = vec![(p.offset, meta.digest)];
                     return Ok(());
                 }
-                _ => return Err(Error::Unsupported("a copy in several pieces".into())),
+                _ => return Err(Error::Corrupt("a copy in several pieces".into())),
             },
             Sink::Target(target) => target.get(&source.pieces, &mut w.bytes)?,
             Sink::Writer(_, spool) => {
@@ -106,14 +105,14 @@ impl Forward<'_> {
     /// Reads index, trailer and end, and compares them with what came before. Returns the
     /// lengths of the entries.
     pub(super) fn finish(&mut self, receiver: Receiver<'_>) -> Result<Vec<u64>> {
-        let Index { lens, digests, .. } = receiver.finish()?;
         let entries = &self.manifest.entries;
-        let fits = entries.len() == lens.len()
-            && entries.iter().zip(&lens).all(|(e, &l)| e.kind == EntryKind::Stream || e.len == l);
+        let (Index { lens, digests, .. }, layout) = receiver.finish(entries.len())?;
+        let fits =
+            entries.iter().zip(&lens).all(|(e, &l)| e.kind == EntryKind::Stream || e.len == l);
         if !fits {
             return Err(Error::Corrupt("index and manifest contradict each other".into()));
         }
-        tile(self.metas.iter().map(|m| &m.0), lens.iter().sum())?;
+        layout.finish(lens.iter().sum())?;
         if !self.damage.is_empty() {
             return Ok(lens);
         }
@@ -150,7 +149,7 @@ impl Forward<'_> {
         let chunk = self.metas.len();
         let found = self.damage_of(chunk, &holes, &reason);
         if found.is_empty() {
-            let file = self.manifest.entries.first().map_or(String::new(), |e| e.path.clone());
+            let file = self.manifest.entries.first().map_or(Name::default(), |e| e.path.clone());
             let tensors = Vec::new();
             self.damage.push(Damage { chunk, file, offset: at, len: 0, tensors, reason });
         }
