@@ -3,6 +3,7 @@
 mod base;
 mod chain;
 mod checkpoint;
+mod coder;
 mod compress;
 mod cost;
 mod damage;
@@ -16,6 +17,7 @@ mod in_order;
 mod input;
 mod inspect;
 mod known;
+mod lineage;
 mod open;
 mod options;
 mod output;

@@ -1,6 +1,10 @@
 //! Random access to the bytes of a file, wherever they are: on disk, in memory, in an archive.
 
-use std::io;
+use std::{
+    fs::Metadata,
+    io,
+    time::{Duration, SystemTime},
+};
 
 /// A fixed sequence of bytes that can be read at any offset from any thread.
 pub trait Source: Send + Sync {
@@ -15,8 +19,18 @@ pub trait Source: Send + Sync {
     /// Fills `buf` with the bytes from `offset` on. Fails with `UnexpectedEof` past the end.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()>;
 
-    /// All bytes, where they are in memory already.
+    /// All bytes, where they are in memory already. They stay as they are while this is borrowed.
     fn as_slice(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Whether somebody wrote to it since it was opened, as far as can be told.
+    fn has_changed(&self) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// When somebody last wrote to it before it was opened, where that is known.
+    fn changed_at(&self) -> Option<SystemTime> {
         None
     }
 
@@ -66,24 +80,78 @@ impl Source for Vec<u8> {
     }
 }
 
+/// What a file system notes of a file and changes whenever somebody writes to it: its length, when
+/// its bytes and when anything about it changed, and which file it is. Two stamps of a file that
+/// was written to in between are equal only where the clock did not move on since the write before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    len: u64,
+    modified: Option<SystemTime>,
+    /// Seconds and nanoseconds: programs may set the time of modification back, but not this one.
+    changed: Option<(i64, i64)>,
+    device_and_inode: Option<(u64, u64)>,
+}
+
+impl Stamp {
+    /// What the metadata of a file says.
+    pub fn of(meta: &Metadata) -> Stamp {
+        #[cfg(unix)]
+        let (changed, device_and_inode) = {
+            use std::os::unix::fs::MetadataExt;
+            (Some((meta.ctime(), meta.ctime_nsec())), Some((meta.dev(), meta.ino())))
+        };
+        #[cfg(not(unix))]
+        let (changed, device_and_inode) = (None, None);
+        Stamp { len: meta.len(), modified: meta.modified().ok(), changed, device_and_inode }
+    }
+
+    /// Length of the file.
+    #[allow(clippy::len_without_is_empty, reason = "a stamp is no container")]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The latest time that it has.
+    pub fn latest(&self) -> Option<SystemTime> {
+        let changed = self.changed.and_then(|(seconds, nanoseconds)| {
+            let since = Duration::new(seconds.try_into().ok()?, nanoseconds.try_into().ok()?);
+            SystemTime::UNIX_EPOCH.checked_add(since)
+        });
+        self.modified.max(changed)
+    }
+}
+
 /// A file on disk. Its length is taken when it is opened.
 #[derive(Debug)]
 pub struct FileSource {
     file: std::fs::File,
-    len: u64,
+    stamp: Stamp,
 }
 
 impl FileSource {
     /// Wraps an open file.
     pub fn new(file: std::fs::File) -> io::Result<Self> {
-        let len = file.metadata()?.len();
-        Ok(FileSource { file, len })
+        let stamp = Stamp::of(&file.metadata()?);
+        Ok(FileSource { file, stamp })
+    }
+
+    /// What the file system noted of it when it was opened.
+    pub fn stamp(&self) -> Stamp {
+        self.stamp
     }
 }
 
 impl Source for FileSource {
     fn len(&self) -> u64 {
-        self.len
+        self.stamp.len
+    }
+
+    fn has_changed(&self) -> io::Result<bool> {
+        Ok(Stamp::of(&self.file.metadata()?) != self.stamp)
+    }
+
+    fn changed_at(&self) -> Option<SystemTime> {
+        self.stamp.latest()
     }
 
     #[cfg(unix)]

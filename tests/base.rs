@@ -561,3 +561,83 @@ fn keep_going_restores_what_does_not_need_the_damaged_base() {
     assert!(!restored.damage.is_empty());
     assert!(fs::read(back.join("exp_avg.safetensors")).unwrap() == run.files()[0].1);
 }
+
+/// Archives of a run, each a delta to the one before it.
+fn chain(dir: &Path, n: usize) -> Vec<PathBuf> {
+    let mut run = Training::new();
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for i in 0..n {
+        let new = write(&dir.join("new"), &run.files());
+        let path = dir.join(format!("step{i}.lmc"));
+        let options = paths.last().map_or(options(), |base| with_base(base));
+        compress_path(&new, &path, &options).unwrap();
+        paths.push(path);
+        run.step();
+    }
+    paths
+}
+
+#[test]
+fn the_bases_of_a_long_chain_may_be_given_in_any_order_and_under_any_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut paths = chain(dir.path(), 9);
+    let last = paths.pop().unwrap();
+    for renamed in [false, true] {
+        let other = dir.path().join(if renamed { "renamed" } else { "moved" });
+        fs::create_dir(&other).unwrap();
+        for (i, path) in paths.iter_mut().enumerate() {
+            let name = if renamed { format!("{}", i * 5 % 8) } else { format!("step{i}.lmc") };
+            let to = other.join(name);
+            fs::rename(&*path, &to).unwrap();
+            *path = to;
+        }
+        let (below, first) = (&paths[..7], &paths[7]);
+        let newest: Vec<_> = below.iter().rev().cloned().collect();
+        let mixed: Vec<_> = (0..7).map(|i| below[i * 3 % 7].clone()).collect();
+        let doubled = [&mixed[..], &newest, std::slice::from_ref(first)].concat();
+        for others in [below.to_vec(), newest, mixed, doubled] {
+            let base = Base::open(first, &others, &options()).unwrap();
+            let archive = Archive::open(&last, options().limits).unwrap();
+            archive.verify(&options().with_base(Some(base)), false).unwrap();
+        }
+    }
+    // Whatever is missing is named.
+    let e = Base::open(&paths[7], &paths[1..7], &options()).unwrap_err().to_string();
+    assert!(e.contains("step") || e.contains("is not the base"), "{e}");
+}
+
+#[test]
+fn archives_that_are_deltas_to_each_other_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = chain(dir.path(), 3);
+    // What remembers step 0 now has its name, and leads to what remembers step 1.
+    fs::rename(&paths[1], &paths[0]).unwrap();
+    fs::rename(&paths[2], &paths[1]).unwrap();
+    let both = |e: Error| {
+        let text = e.to_string();
+        assert!(matches!(e, Error::BaseMismatch(_)), "{text}");
+        assert!(text.contains("step0.lmc") && text.contains("step1.lmc"), "{text}");
+    };
+    both(Base::open(&paths[1], &[], &options()).unwrap_err());
+    both(Base::open(&paths[1], &paths[..2], &options()).unwrap_err());
+    let archive = Archive::open(&paths[1], options().limits).unwrap();
+    both(archive.verify(&options(), false).unwrap_err());
+    // The one that is missing mends it, wherever it comes from.
+    let (old, elsewhere) = (dir.path().join("old"), dir.path().join("elsewhere.lmc"));
+    let run = Training::new();
+    compress_path(&write(&old, &run.files()), &elsewhere, &options()).unwrap();
+    let base = Base::open(&paths[0], &[paths[1].clone(), elsewhere], &options());
+    archive.verify(&options().with_base(Some(base.unwrap())), false).unwrap();
+}
+
+#[test]
+fn opening_a_chain_can_be_cancelled() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = chain(dir.path(), 3);
+    let options = options();
+    options.cancel.cancel();
+    let e = Base::open(&paths[2], &paths, &options).unwrap_err();
+    assert!(
+        matches!(e, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::Interrupted)
+    );
+}

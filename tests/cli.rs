@@ -13,6 +13,8 @@ use std::{
 mod archive;
 #[path = "cli/base.rs"]
 mod base;
+#[path = "cli/changes.rs"]
+mod changes;
 #[path = "cli/damage.rs"]
 mod damage;
 #[path = "cli/data.rs"]

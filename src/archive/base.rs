@@ -6,8 +6,7 @@
 //! checked where it is used, and reading one tensor of a delta reads only what that needs.
 
 use super::{
-    Archive, Input, Options,
-    checkpoint::is_archive,
+    Archive, Input,
     decode::Buffers,
     file::{Shared, SharedFile},
     relate::{self, Item},
@@ -19,14 +18,14 @@ use crate::{
     source::Source,
 };
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, OnceLock},
 };
 
-/// Links of a chain that are followed.
-const MAX_CHAIN: usize = 1000;
-/// References whose digests are checked before work begins.
+/// Chunks whose references are checked before work begins.
 const CHECKED: usize = 4;
+/// The same for a base that nothing speaks for but these.
+pub(super) const CHECKED_WELL: usize = 64;
 
 /// An open base.
 pub struct Base {
@@ -45,37 +44,6 @@ impl std::fmt::Debug for Base {
 }
 
 impl Base {
-    /// Opens a raw file, a directory, or an archive. An archive that is itself a delta finds its
-    /// own base among `others`, or beside it under the name it remembers; so does that one.
-    ///
-    /// # Errors
-    /// `BaseMismatch` where a base of the chain is missing; what [`Archive::open`] and
-    /// [`Input::open`] report.
-    pub fn open(path: &Path, others: &[PathBuf], options: &Options) -> Result<Arc<Base>> {
-        Self::open_chain(path, others, options, 0)
-    }
-
-    fn open_chain(
-        path: &Path,
-        others: &[PathBuf],
-        options: &Options,
-        links: usize,
-    ) -> Result<Arc<Base>> {
-        if !is_archive(path)? {
-            let input = Input::open(path, options.dtype, options.follow_symlinks)?;
-            return Ok(Arc::new(Self::of_input(path, input)));
-        }
-        let archive = Archive::open(path, options.limits)?;
-        if archive.base_record.is_some() && archive.refers_to_base() {
-            if links >= MAX_CHAIN {
-                let why = format!("a chain of more than {MAX_CHAIN} bases at {}", path.display());
-                return Err(Error::LimitExceeded(why));
-            }
-            archive.find_base(others, |p| Self::open_chain(p, others, options, links + 1))?;
-        }
-        Ok(Self::of_archive(path, archive))
-    }
-
     /// A base that is an archive which is open, with its own base attached where it needs one.
     pub fn of_archive(path: &Path, archive: Archive<'static>) -> Arc<Base> {
         let manifest = archive.manifest.clone();
@@ -107,7 +75,7 @@ impl Base {
         Arc::new(Self::of_input(Path::new(name), input))
     }
 
-    fn of_input(path: &Path, input: Input<'static>) -> Base {
+    pub(super) fn of_input(path: &Path, input: Input<'static>) -> Base {
         // A name that this system's archives cannot have is no hint.
         let name = path.file_name().and_then(|name| Name::from_os(name).ok()).unwrap_or_default();
         Base {
@@ -140,6 +108,35 @@ impl Base {
     /// Reads pieces of its address space.
     pub(super) fn read(&self, pieces: &[Piece], out: &mut [u8]) -> Result<()> {
         self.input.read(pieces, out).map_err(|e| self.fault(e))
+    }
+
+    /// See [`Input::settle`].
+    pub(super) fn settle(&self) {
+        self.raw_files().input.settle();
+    }
+
+    /// Makes sure that the raw files at the bottom of the chain are what they were when they were
+    /// opened: nothing restores a delta to bytes that are no longer anywhere. Archives need no
+    /// such look, since whatever is read of them has a digest.
+    pub(super) fn check_unchanged(&self) -> Result<()> {
+        let input = &self.raw_files().input;
+        match input.changed().first() {
+            None => Ok(()),
+            Some(&first) => Err(Error::BaseMismatch(format!(
+                "the base {}: {} changed while it was being read: use it when nobody writes to it",
+                self.raw_files().shown,
+                input.shown(first)
+            ))),
+        }
+    }
+
+    /// The base itself, or what it is a delta to in the end.
+    fn raw_files(&self) -> &Base {
+        let mut base = self;
+        while let Some(below) = base.archive().and_then(Archive::attached) {
+            base = below.base();
+        }
+        base
     }
 
     /// A fault while reading the base: its content, unless the operating system failed.
@@ -277,23 +274,28 @@ impl Archive<'_> {
     /// `BaseMismatch` where it is not the base that the archive was made against, as far as
     /// names, lengths and a few digests tell: the others are checked where they are used.
     pub fn attach_base(&self, base: &Arc<Base>) -> Result<()> {
+        self.attach_checked(base, CHECKED)
+    }
+
+    /// As [`Archive::attach_base`], with the digests of so many chunks' references checked.
+    pub(super) fn attach_checked(&self, base: &Arc<Base>, chunks: usize) -> Result<()> {
         let Some(record) = &self.base_record else { return Ok(()) };
         if self.base.get().is_some() {
             return Ok(());
         }
         let attached = Attached::new(record, base)?;
-        let checked = self.check_base(&attached);
+        let checked = self.check_base(&attached, chunks);
         base.rest();
         checked?;
         let _ = self.base.set(attached);
         Ok(())
     }
 
-    /// Checks the digests of a few references.
-    fn check_base(&self, attached: &Attached) -> Result<()> {
+    /// Checks the digests of the references of a few chunks.
+    fn check_base(&self, attached: &Attached, most: usize) -> Result<()> {
         let with = |i: &usize| self.chunks[*i].meta.references.iter().any(is_base);
         let chunks: Vec<usize> = (0..self.chunks.len()).filter(with).collect();
-        let n = chunks.len().min(CHECKED);
+        let n = chunks.len().min(most);
         for k in 0..n {
             let chunk = chunks[(2 * k + 1) * chunks.len() / (2 * n)];
             let mut bytes = Vec::new();
@@ -308,47 +310,6 @@ impl Archive<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Makes sure that there is a base where one is needed: the one in `options`, or one beside
-    /// the archive under the name it remembers.
-    ///
-    /// # Errors
-    /// `BaseMismatch` where there is none or it is another one.
-    pub fn ensure_base(&self, options: &Options) -> Result<()> {
-        if self.base_record.is_none() || self.base.get().is_some() {
-            return Ok(());
-        }
-        if let Some(base) = &options.base {
-            return self.attach_base(base);
-        }
-        if !self.refers_to_base() {
-            return Ok(());
-        }
-        self.find_base(&[], |path| Base::open(path, &[], options))
-    }
-
-    /// Tries every path that may be the base.
-    fn find_base(
-        &self,
-        others: &[PathBuf],
-        open: impl Fn(&Path) -> Result<Arc<Base>>,
-    ) -> Result<()> {
-        let Some(record) = &self.base_record else { return Ok(()) };
-        let beside = self.path.as_ref().and_then(|p| p.parent());
-        let hint = record.name.to_path().ok().filter(|_| record.name.is_plain());
-        let hint = beside.zip(hint).map(|(dir, name)| dir.join(name));
-        let mut found = None;
-        for path in others.iter().chain(&hint) {
-            if Some(path) == self.path.as_ref() || !path.exists() {
-                continue;
-            }
-            match open(path).and_then(|base| self.attach_base(&base)) {
-                Ok(()) => return Ok(()),
-                Err(e) => found = found.or(Some(e)),
-            }
-        }
-        Err(found.unwrap_or_else(|| self.no_base()))
     }
 
     /// The error for a base that is needed and not there.

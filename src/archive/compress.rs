@@ -1,25 +1,24 @@
 //! Input → archive.
 
 use super::{
-    decode::{Buffers, spec_of},
-    digest::{Digests, file_ends, leaves},
+    coder::Coded,
+    digest::{Digests, file_ends},
     input::Input,
     options::Options,
     output::AtomicFile,
     plan::{ChunkPlan, plan},
+    same::Originals,
     spare::{Lent, Worker},
     writer::Writer,
 };
 use crate::{
     Error, Result,
-    codec::{self, Scratch},
-    container::{ChunkMeta, EntryKind, Origin, Piece, RecordType, hash64, header::FEATURE_BASE},
+    container::{EntryKind, RecordType, header::FEATURE_BASE},
     pipeline,
     simd::far,
 };
 use std::{
-    collections::BTreeSet,
-    io::Write,
+    io::{self, Write},
     path::Path,
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
@@ -100,7 +99,8 @@ impl Write for FarWriter<'_> {
 ///
 /// # Errors
 /// `InvalidArgument` where `out` exists and [`Options::force`] is not set, or the input holds
-/// something that cannot be stored; `Io`.
+/// something that cannot be stored; `Io`, also where a file changed while it was read and
+/// [`Options::allow_changes`] is not set; `BaseMismatch` where the base did.
 pub fn compress_path(path: &Path, out: &Path, options: &Options) -> Result<Summary> {
     let input = Input::open(path, options.dtype, options.follow_symlinks)?;
     let mut file = AtomicFile::create(out, options.force)?;
@@ -143,10 +143,14 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
     let started = Instant::now();
     // Names that cannot be stored are refused before anything is read or written.
     let (meta, payload) = input.manifest.to_record()?;
+    input.settle();
+    let base = options.base.as_ref().filter(|_| options.method.uses_base());
+    if let Some(base) = base {
+        base.settle();
+    }
     let plan = plan(input, options)?;
     let entries = &input.manifest.entries;
     let ends = file_ends(entries.iter().map(|e| e.len));
-    let base = options.base.as_ref().filter(|_| options.method.uses_base());
     if let Some(base) = base {
         base.rest();
     }
@@ -157,6 +161,7 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
         writer.record(RecordType::Base, meta, payload)?;
     }
     let mut digests = Digests::default();
+    let mut originals = Originals::of(&plan.chunks);
     let (coding, mut writing) = (AtomicU64::new(0), Duration::ZERO);
     let chunks = &plan.chunks;
     let largest = chunks.iter().map(ChunkPlan::len).max().unwrap_or(0);
@@ -174,13 +179,13 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
                 coder.prepare(group, options);
                 // With all coders at work, this one's next job is as many further on.
                 let later = plan.groups.get(*job + coders).map(|group| group.start);
-                for (i, (chunk, done)) in group.iter().zip(done).enumerate() {
+                for (i, done) in done[..group.len()].iter_mut().enumerate() {
                     let next = group.get(i + 1).or_else(|| chunks.get(later?));
                     coder.fetch(next, input, options);
                     // There and back: every chunk of a group keeps a payload of its own, whose
                     // pages are at hand for the next group.
                     std::mem::swap(&mut coder.coded, done);
-                    let made = coder.code(input, chunk, &ends, options);
+                    let made = coder.code(input, group, i, &ends, options);
                     std::mem::swap(&mut coder.coded, done);
                     made?;
                 }
@@ -189,19 +194,34 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
             })
         },
         |worker| {
-            let group = &chunks[plan.groups[worker.job].clone()];
             let begun = Instant::now();
-            for (chunk, coded) in group.iter().zip(&mut worker.done) {
-                writer.record(coded.kind, &coded.meta, &coded.payload)?;
-                digests.add(std::mem::take(&mut coded.leaves));
-                if let Some(progress) = &options.progress {
-                    progress(chunk.len());
+            worker.work(|Worker { coder, done, job }| {
+                let group = &chunks[plan.groups[*job].clone()];
+                for (i, (chunk, coded)) in group.iter().zip(done).enumerate() {
+                    if !originals.hold(chunk, coded.digest) {
+                        std::mem::swap(&mut coder.coded, coded);
+                        let made = coder.code_alone(input, chunk, i, &ends, options);
+                        std::mem::swap(&mut coder.coded, coded);
+                        made?;
+                    }
+                    originals.add(chunk, coded.digest);
+                    writer.record(coded.kind, &coded.meta, &coded.payload)?;
+                    digests.add(std::mem::take(&mut coded.leaves));
+                    if let Some(progress) = &options.progress {
+                        progress(chunk.len());
+                    }
                 }
-            }
+                Ok::<(), Error>(())
+            })?;
             writing += begun.elapsed();
             Ok(())
         },
     )?;
+    let mut notes = plan.notes;
+    notes.extend(changes(input, options)?);
+    if let Some(base) = base {
+        base.check_unchanged()?;
+    }
     let lens: Vec<u64> = entries.iter().map(|e| e.len).collect();
     let output_bytes = writer.finish(lens, &digests)?;
     Ok(Summary {
@@ -209,7 +229,7 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
         output_bytes,
         files: entries.iter().filter(|e| e.kind != EntryKind::Directory).count() as u64,
         spans: plan.spans,
-        notes: plan.notes.into_iter().chain(options.device_note()).collect(),
+        notes: notes.into_iter().chain(options.device_note()).collect(),
         device: options.device_name(),
         seconds: started.elapsed().as_secs_f64(),
         coding: Duration::from_nanos(coding.into_inner()),
@@ -217,163 +237,21 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
     })
 }
 
-/// The record of a chunk.
-#[derive(Default)]
-pub(super) struct Coded {
-    pub kind: RecordType,
-    pub meta: Vec<u8>,
-    pub payload: Vec<u8>,
-    pub form: u8,
-    pub leaves: Vec<(u64, u64)>,
-}
-
-/// One worker's buffers, and the record it made last.
-#[derive(Default)]
-pub(super) struct ChunkCoder {
-    pub coded: Coded,
-    bytes: Vec<u8>,
-    known: Vec<Vec<u8>>,
-    scratch: Scratch,
-    decoder: Buffers,
-}
-
-impl ChunkCoder {
-    /// A coder that leaves transforms to the device of the options, if they have one.
-    pub fn new(options: &Options) -> Self {
-        ChunkCoder { scratch: options.scratch(), ..ChunkCoder::default() }
-    }
-
-    /// Forgets what it knows of a base, and keeps buffers only.
-    pub fn forget_base(&mut self) {
-        self.decoder = Buffers::default();
-    }
-
-    /// Prepares what a group of chunks refers to in the base.
-    fn prepare(&mut self, group: &[ChunkPlan], options: &Options) {
-        let Some(base) = &options.base else { return };
-        let references = group.iter().flat_map(|c| &c.known);
-        let of_base = references.filter(|r| r.origin != Origin::Sibling);
-        let pieces: BTreeSet<Piece> = of_base.flat_map(|r| r.pieces.iter().copied()).collect();
-        let pieces: Vec<Piece> = pieces.into_iter().collect();
-        base.prepare(&pieces, options.level, &mut self.decoder);
-    }
-
-    /// Has the next chunk, and what it is coded against, fetched while the one before is coded.
-    fn fetch(&mut self, next: Option<&ChunkPlan>, input: &Input<'_>, options: &Options) {
-        let bytes = next.and_then(|chunk| input.borrow(&chunk.pieces));
-        let base = options.base.as_ref().zip(next.and_then(|chunk| chunk.known.first()));
-        let base = base.filter(|(_, r)| r.origin != Origin::Sibling);
-        let known = base.and_then(|(base, r)| base.input.borrow(&r.pieces));
-        self.scratch.fetch(bytes.unwrap_or(&[]), known.unwrap_or(&[]));
-    }
-
-    /// Makes the record of one chunk of an input.
-    pub fn code(
-        &mut self,
-        input: &Input<'_>,
-        chunk: &ChunkPlan,
-        ends: &[u64],
-        options: &Options,
-    ) -> Result<()> {
-        let mut buffers = std::mem::take(&mut self.known);
-        buffers.resize_with(chunk.known.len().max(buffers.len()), Vec::new);
-        let mut known: Vec<&[u8]> = Vec::with_capacity(chunk.known.len());
-        for (r, buffer) in chunk.known.iter().zip(&mut buffers) {
-            let base = options.base.as_ref().filter(|_| r.origin != Origin::Sibling);
-            let source = base.map_or(input, |base| &base.input);
-            known.push(match source.borrow(&r.pieces) {
-                Some(bytes) => bytes,
-                None => {
-                    buffer.resize(r.len() as usize, 0);
-                    match base {
-                        Some(base) => base.read_near(&r.pieces, &self.decoder, buffer)?,
-                        None => input.read(&r.pieces, buffer)?,
-                    }
-                    buffer
-                }
-            });
+/// A note for every file that changed while it was read, where that is allowed.
+fn changes(input: &Input<'_>, options: &Options) -> Result<Vec<String>> {
+    let changed = input.changed();
+    match changed.first() {
+        Some(&first) if !options.allow_changes => {
+            let why = "it changed while it was being read: compress it when nobody writes to it, \
+                       or store what was read with --allow-changes";
+            Err(Error::Io {
+                context: format!("cannot read {}", input.shown(first)),
+                source: io::Error::new(io::ErrorKind::ResourceBusy, why),
+            })
         }
-        let mut buffer = std::mem::take(&mut self.bytes);
-        let bytes = match input.borrow(&chunk.pieces) {
-            Some(bytes) => bytes,
-            None => {
-                buffer.resize(chunk.len() as usize, 0);
-                input.read(&chunk.pieces, &mut buffer)?;
-                &buffer
-            }
-        };
-        self.encode(chunk, bytes, &known, ends, options)?;
-        self.bytes = buffer;
-        self.known = buffers;
-        Ok(())
-    }
-
-    /// Makes the record of one chunk from its bytes and those that its plan says are known.
-    pub fn encode(
-        &mut self,
-        chunk: &ChunkPlan,
-        bytes: &[u8],
-        known: &[&[u8]],
-        ends: &[u64],
-        options: &Options,
-    ) -> Result<()> {
-        self.scratch.at_work(true);
-        let made = self.make(chunk, bytes, known, ends, options);
-        self.scratch.at_work(false);
-        made
-    }
-
-    fn make(
-        &mut self,
-        chunk: &ChunkPlan,
-        bytes: &[u8],
-        known: &[&[u8]],
-        ends: &[u64],
-        options: &Options,
-    ) -> Result<()> {
-        let Coded { kind, meta: out, payload, form, leaves: found } = &mut self.coded;
-        self.scratch.reuse(options.method, payload);
-        let mut meta = ChunkMeta {
-            pieces: chunk.pieces.clone(),
-            dtype: chunk.dtype,
-            big_endian: chunk.big_endian,
-            continues_group: chunk.continues_group,
-            row_words: chunk.row_words,
-            digest: 0,
-            form: 0,
-            references: Vec::new(),
-            copy_of: chunk.copy_of,
-        };
-        let spec = spec_of(&meta);
-        let (level, method) = (options.level, options.method);
-        let fused = !chunk.known.is_empty() || Scratch::hashes(level, method, &spec);
-        let fused = fused && chunk.copy_of.is_none();
-        if !fused {
-            meta.digest = hash64(bytes);
+        _ => {
+            let shown = changed.into_iter().map(|i| input.shown(i));
+            Ok(shown.map(|f| format!("{f} changed while it was being read")).collect())
         }
-        *kind = RecordType::Copy;
-        if chunk.copy_of.is_none() {
-            *kind = RecordType::Chunk;
-            let (offers, scratch) = (&chunk.offers, &mut self.scratch);
-            let coded =
-                codec::encode_known(level, method, &spec, bytes, known, offers, scratch, payload)?;
-            meta.form = coded.form;
-            if fused {
-                meta.digest = self.scratch.take_digest().unwrap_or_else(|| hash64(bytes));
-            }
-            for i in coded.inputs {
-                let mut reference = chunk.known[usize::from(i)].clone();
-                if let Origin::Base { digest } = &mut reference.origin {
-                    let found = self.scratch.take_known_digest(i);
-                    *digest = found.unwrap_or_else(|| hash64(known[usize::from(i)]));
-                }
-                meta.references.push(reference);
-            }
-        }
-        *form = meta.form;
-        *found = leaves(&meta, bytes, ends);
-        out.clear();
-        meta.write(out);
-        Ok(())
     }
 }

@@ -6,7 +6,7 @@
 
 use super::{
     Archive, Input, Options,
-    compress::ChunkCoder,
+    coder::ChunkCoder,
     digest::file_ends,
     plan::{ChunkPlan, plan},
 };
@@ -86,7 +86,7 @@ impl Costs {
             &options.cancel,
             || (ChunkCoder::default(), 0),
             pipeline::numbered(jobs.len(), |(_, job): &mut (_, usize), i| *job = i),
-            |(coder, job)| coder.code(input, &plan.chunks[jobs[*job]], &ends, options),
+            |(coder, job)| coder.measure(input, &plan.chunks[jobs[*job]], &ends, options),
             |(coder, job)| {
                 let i = jobs[*job];
                 let stored = RECORD_HEADER_LEN + coder.coded.meta.len() + coder.coded.payload.len();

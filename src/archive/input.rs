@@ -4,17 +4,21 @@ use crate::{
     Error, Result,
     container::{Entry, EntryKind, Manifest, Name, Piece},
     dtype::Dtype,
-    source::{FileSource, Source},
+    source::{FileSource, Source, Stamp},
 };
 use std::{
     collections::HashMap,
     fs,
     io::{self, ErrorKind},
     path::{Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 
 /// Above this many files they are opened anew for every read instead of being kept open.
 const OPEN_FILES: usize = 200;
+/// Longer than the clocks of file systems stand still: a write that comes later than this after
+/// another one gives a file another time.
+const TICK: Duration = Duration::from_millis(20);
 
 /// Files laid end to end, in the order of their manifest.
 pub struct Input<'a> {
@@ -55,7 +59,8 @@ impl<'a> Input<'a> {
             if kind == EntryKind::File {
                 let file = fs::File::open(&path).map_err(|e| Error::io("open", &path, e))?;
                 let file = FileSource::new(file).map_err(|e| Error::io("read", &path, e))?;
-                source = Box::new(Named { len: file.len(), file: keep_open.then_some(file), path });
+                let stamp = file.stamp();
+                source = Box::new(Named { stamp, file: keep_open.then_some(file), path });
             }
             starts.push(start);
             start = start.checked_add(source.len()).ok_or_else(|| {
@@ -161,6 +166,28 @@ impl<'a> Input<'a> {
         self.sources[file].as_slice()?.get(from..)?.get(..piece.len as usize)
     }
 
+    /// Waits, where a file was written to a moment ago, until another write would show in its
+    /// times. To be called before anything is read, so that [`Input::changed`] misses nothing.
+    pub(super) fn settle(&self) {
+        let last = self.sources.iter().filter_map(|s| s.changed_at()).max();
+        let age = last.and_then(|at| SystemTime::now().duration_since(at).ok());
+        if let Some(rest) = age.and_then(|age| TICK.checked_sub(age)) {
+            std::thread::sleep(rest);
+        }
+    }
+
+    /// The entries whose files were written to, replaced or removed since they were opened.
+    pub(super) fn changed(&self) -> Vec<usize> {
+        let sources = self.sources.iter().enumerate();
+        // A file that cannot be looked at any more is not what it was.
+        sources.filter(|(_, s)| s.has_changed().unwrap_or(true)).map(|(i, _)| i).collect()
+    }
+
+    /// The path of an entry, for people.
+    pub(super) fn shown(&self, entry: usize) -> &Name {
+        &self.manifest.entries[entry].path
+    }
+
     fn read_piece(&self, mut offset: u64, mut out: &mut [u8]) -> Result<()> {
         let mut file = self.starts.partition_point(|&s| s <= offset).saturating_sub(1);
         while !out.is_empty() {
@@ -174,7 +201,10 @@ impl<'a> Input<'a> {
                     ErrorKind::UnexpectedEof => Error::io(
                         "read",
                         path,
-                        io::Error::other("it became shorter while it was being read"),
+                        io::Error::new(
+                            ErrorKind::ResourceBusy,
+                            "it became shorter while it was being read",
+                        ),
                     ),
                     // A fault that is not the operating system's.
                     _ if e.get_ref().is_some_and(|e| e.is::<Error>()) => {
@@ -209,13 +239,24 @@ impl Source for Memory<'_> {
 
 struct Named {
     path: PathBuf,
-    len: u64,
+    stamp: Stamp,
     file: Option<FileSource>,
 }
 
 impl Source for Named {
     fn len(&self) -> u64 {
-        self.len
+        self.stamp.len()
+    }
+
+    fn has_changed(&self) -> io::Result<bool> {
+        match &self.file {
+            Some(file) => file.has_changed(),
+            None => Ok(Stamp::of(&fs::metadata(&self.path)?) != self.stamp),
+        }
+    }
+
+    fn changed_at(&self) -> Option<SystemTime> {
+        self.stamp.latest()
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {

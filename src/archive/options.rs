@@ -37,6 +37,10 @@ pub struct Options {
     pub follow_symlinks: bool,
     /// Whether existing output is replaced. Default `false`.
     pub force: bool,
+    /// Whether input may change while it is read: what was read is stored, and a note names every
+    /// file that changed. Otherwise, which is the default, that is an error. A file that becomes
+    /// shorter and a base that changes are errors in any case. Only for compressing.
+    pub allow_changes: bool,
     /// What the archive is or will be a delta to. Default: nothing. Its name, files and digests
     /// are stored. Without one, a delta finds its base beside it under the name it remembers.
     pub base: Option<Arc<Base>>,
@@ -62,6 +66,7 @@ impl Default for Options {
             dtype: None,
             follow_symlinks: false,
             force: false,
+            allow_changes: false,
             base: None,
             optimizer: Hints::default(),
             device: None,
@@ -95,6 +100,7 @@ with_methods! {
         with_dtype dtype: Option<Dtype>,
         with_follow_symlinks follow_symlinks: bool,
         with_force force: bool,
+        with_allow_changes allow_changes: bool,
         with_base base: Option<Arc<Base>>,
         with_optimizer optimizer: Hints,
         with_device device: Option<Arc<dyn Accelerator>>,

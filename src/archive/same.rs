@@ -1,7 +1,11 @@
 //! Whether two spans have the same bytes.
+//!
+//! That is found out before anything is coded, and may no longer hold when it is: then the bytes
+//! that were read for a copy have another digest than its original was written with.
 
-use super::input::Input;
+use super::{input::Input, plan::ChunkPlan};
 use crate::{Result, container::Piece, format::Span};
+use std::collections::HashMap;
 
 /// Bytes of a stretch that is compared first.
 const PROBE: u64 = 2048;
@@ -33,4 +37,34 @@ pub fn equal(input: &Input<'_>, a: &Span, b: &Span) -> Result<bool> {
         at += len;
     }
     Ok(true)
+}
+
+/// The chunks that copies name: length and digest with which each was written, by its first byte.
+pub struct Originals {
+    written: HashMap<u64, Option<(u64, u64)>>,
+}
+
+impl Originals {
+    /// Those of the chunks of a plan, before any was written.
+    pub fn of(chunks: &[ChunkPlan]) -> Self {
+        Originals { written: chunks.iter().filter_map(|c| c.copy_of).map(|o| (o, None)).collect() }
+    }
+
+    /// Notes a chunk that is written, if copies name it.
+    pub fn add(&mut self, chunk: &ChunkPlan, digest: u64) {
+        let offset = chunk.pieces.first().map_or(0, |p| p.offset);
+        if chunk.copy_of.is_none()
+            && let Some(written) = self.written.get_mut(&offset)
+        {
+            *written = Some((chunk.len(), digest));
+        }
+    }
+
+    /// Whether a chunk of this digest may be written as it is planned: it is no copy, or its
+    /// original was written and is the same.
+    pub fn hold(&self, chunk: &ChunkPlan, digest: u64) -> bool {
+        chunk.copy_of.is_none_or(|original| {
+            self.written.get(&original) == Some(&Some((chunk.len(), digest)))
+        })
+    }
 }

@@ -2,7 +2,7 @@
 //! small, the fresh pages of new buffers would cost more than coding.
 
 use super::{
-    compress::{ChunkCoder, Coded},
+    coder::{ChunkCoder, Coded},
     options::Options,
 };
 use std::{

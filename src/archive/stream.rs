@@ -8,7 +8,7 @@
 
 use super::{
     Options, Summary,
-    compress::ChunkCoder,
+    coder::ChunkCoder,
     digest::Digests,
     plan::{ChunkPlan, chunk_words, is_small, plan_window},
     writer::Writer,

@@ -53,6 +53,10 @@ pub struct Args {
     /// Replace output that exists
     #[arg(long)]
     force: bool,
+    /// Store what was read of files that somebody writes to meanwhile, and name them; otherwise
+    /// that is an error
+    #[arg(long)]
+    allow_changes: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -78,7 +82,8 @@ pub fn run(args: Args) -> Result<Outcome> {
                 .with_base(base.clone())
                 .with_dtype(args.dtype)
                 .with_follow_symlinks(args.follow)
-                .with_force(args.force);
+                .with_force(args.force)
+                .with_allow_changes(args.allow_changes);
             compress(input, output, &options)?
         };
         report::notes(args.common.quiet, &summary.notes);

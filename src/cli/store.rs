@@ -121,6 +121,10 @@ struct Save {
     /// Follow symbolic links
     #[arg(long)]
     follow: bool,
+    /// Store what was read of files that somebody writes to meanwhile, and name them; otherwise
+    /// that is an error
+    #[arg(long)]
+    allow_changes: bool,
     /// While another process writes to the store
     #[arg(long, value_name = "HOW", default_value = "wait")]
     lock: LockArg,
@@ -298,7 +302,8 @@ fn init(a: &Init) -> Result<Outcome> {
 
 fn save(a: &Save) -> Result<Outcome> {
     let bar = Bar::new(a.common.quiet, "saving", || None);
-    let options = a.common.options(&bar)?.with_follow_symlinks(a.follow);
+    let options =
+        a.common.options(&bar)?.with_follow_symlinks(a.follow).with_allow_changes(a.allow_changes);
     let store = Store::open(&a.dir)?.with_options(options);
     let options = SaveOptions::default()
         .with_replace(a.force)

@@ -88,10 +88,14 @@ impl Store {
     ///
     /// # Errors
     /// `InvalidArgument` where the step exists and is not to be replaced; what reading the source
-    /// and writing the archive report.
+    /// and writing the archive report, `Io` also where a file changed while it was read, unless
+    /// [`crate::Options::allow_changes`] is set.
     pub fn save(&self, source: &Path, step: u64, options: &SaveOptions) -> Result<Saved> {
+        let asked = Instant::now();
+        let _lock = self.lock(options.locking)?;
+        // Not before: what happens to the files during the wait is nobody's fault.
         let input = self.open_input(source, &self.options)?;
-        self.save_input(&input, step, options)
+        self.save_locked(&input, step, options, None, asked)
     }
 
     /// As [`Store::save`], of files that are open already or exist in memory only.
@@ -112,6 +116,18 @@ impl Store {
     ) -> Result<Saved> {
         let asked = Instant::now();
         let _lock = self.lock(options.locking)?;
+        self.save_locked(input, step, options, near, asked)
+    }
+
+    /// Saves a step under the lock, which the caller holds and asked for at that time.
+    fn save_locked(
+        &self,
+        input: &Input<'_>,
+        step: u64,
+        options: &SaveOptions,
+        near: Option<&Near>,
+        asked: Instant,
+    ) -> Result<Saved> {
         let started = Instant::now();
         let mut removed = self.remove_strays()?;
         let listing = self.list()?;
@@ -246,6 +262,8 @@ fn is_base_fault(e: &Error) -> bool {
                 | std::io::ErrorKind::QuotaExceeded
                 | std::io::ErrorKind::FileTooLarge
                 | std::io::ErrorKind::Interrupted
+                // Of a file of the checkpoint that changed while it was read.
+                | std::io::ErrorKind::ResourceBusy
         ),
         _ => true,
     }
