@@ -1,0 +1,56 @@
+//! Damaged and forged archives in front of both readers: neither panics, takes much memory or
+//! restores other bytes, and both accept the same.
+
+use crate::{
+    case::{Cases, Draw},
+    forge::{self, Forged},
+    oracle::judge,
+    subject::{Subject, Subjects},
+};
+use std::sync::Arc;
+
+fn attack(
+    name: &'static str,
+    make: impl Fn(&Arc<Subject>, &mut Subjects, &mut crate::common::Rng) -> Forged,
+) {
+    let (mut cases, mut subjects) = (Cases::new(name), Subjects::default());
+    while let Some(mut case) = cases.next() {
+        let subject = subjects.draw(&mut case.rng);
+        let forged = make(&subject, &mut subjects, &mut case.rng);
+        // Several forgeries of what there is are cheaper than another archive.
+        judge(&mut cases, &mut case, &subject, &forged);
+    }
+    println!("{name}: {} archives", subjects.all_made());
+    cases.finish();
+}
+
+#[test]
+fn damaged_archives_are_refused_or_restore_what_they_held() {
+    attack("damage", |subject, _, rng| forge::damage(subject, rng));
+}
+
+#[test]
+fn forged_metadata_never_restores_other_bytes() {
+    attack("metadata", |subject, _, rng| forge::metadata(subject, rng));
+}
+
+#[test]
+fn forged_payloads_never_restore_other_bytes() {
+    attack("payloads", |subject, _, rng| forge::payload(subject, rng));
+}
+
+#[test]
+fn forged_tables_never_restore_other_bytes() {
+    attack("tables", |subject, _, rng| match rng.below(12) {
+        0 => forge::bombs(subject, rng),
+        _ => forge::tables(subject, rng),
+    });
+}
+
+#[test]
+fn records_of_other_archives_and_in_other_orders_are_noticed() {
+    attack("splices", |subject, subjects, rng| {
+        let other = subjects.draw(rng);
+        forge::splice(subject, &other, rng)
+    });
+}
