@@ -95,7 +95,8 @@ pub fn metadata(subject: &Subject, rng: &mut Rng) -> Forged {
             _ => a.records[at].kind,
         };
         // Mostly both places say it; else they contradict each other.
-        let (here, there) = [(true, true), (true, true), (true, false), (false, true)][rng.below(4)];
+        let (here, there) =
+            [(true, true), (true, true), (true, false), (false, true)][rng.below(4)];
         if here {
             (a.records[at].meta, a.records[at].kind) = (meta.clone(), kind);
         }
@@ -109,8 +110,7 @@ pub fn metadata(subject: &Subject, rng: &mut Rng) -> Forged {
 /// Payloads of chunks; lengths in all places are right, or in one they are not.
 pub fn payload(subject: &Subject, rng: &mut Rng) -> Forged {
     let mut a = subject.anatomy.clone();
-    let chunks: Vec<usize> =
-        (0..a.records.len()).filter(|i| a.records[*i].kind == CHUNK).collect();
+    let chunks: Vec<usize> = (0..a.records.len()).filter(|i| a.records[*i].kind == CHUNK).collect();
     if chunks.is_empty() {
         return damage(subject, rng);
     }

@@ -40,9 +40,6 @@ mod common;
 #[path = "../golden/input.rs"]
 #[allow(dead_code, reason = "some of them are too large")]
 mod golden;
-#[path = "../series/mod.rs"]
-#[allow(dead_code, reason = "a part of it is used")]
-mod series;
 
 /// Promises that a test counts breaches of, and fails for where they are `true`.
 mod promise {
