@@ -11,6 +11,9 @@ use std::{
 /// Tests of this program run one at a time: they count memory, and starve nobody's clock.
 static ALONE: Mutex<()> = Mutex::new(());
 
+/// How long a test goes on unless it is told.
+const SPAN: Duration = Duration::from_millis(1500);
+
 fn number(name: &str) -> Option<u64> {
     let text = env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
@@ -31,12 +34,12 @@ pub struct Cases {
 impl Cases {
     pub fn new(name: &'static str) -> Cases {
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let seconds = number("LMC_ATTACK_SECONDS").unwrap_or(2);
+        let span = number("LMC_ATTACK_SECONDS").map_or(SPAN, Duration::from_secs);
         let first = number("LMC_ATTACK_SEED").unwrap_or(1) << 32;
         let only = number("LMC_ATTACK_CASE");
         Cases {
             name,
-            end: Instant::now() + Duration::from_secs(seconds),
+            end: Instant::now() + span,
             next: only.unwrap_or(first),
             only,
             run: 0,

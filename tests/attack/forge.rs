@@ -21,10 +21,12 @@ pub struct Forged {
     pub how: &'static str,
     pub bytes: Vec<u8>,
     pub claim: Claim,
+    /// Whether readers have small limits.
+    pub limited: bool,
 }
 
 fn forged(how: &'static str, bytes: Vec<u8>, claim: Claim) -> Forged {
-    Forged { how, bytes, claim }
+    Forged { how, bytes, claim, limited: true }
 }
 
 /// Bits, cuts and stretches, with no checksum set right.
@@ -115,16 +117,18 @@ pub fn payload(subject: &Subject, rng: &mut Rng) -> Forged {
         return damage(subject, rng);
     }
     let at = *rng.pick(&chunks);
-    match rng.below(8) {
+    // What takes another chunk's place needs another chunk.
+    let first = if chunks.len() > 1 { 0 } else { 2 };
+    match first + rng.below(8) {
         0 => {
             let other = rng.pick(&chunks);
             a.records[at].payload = a.records[*other].payload.clone();
         }
-        1 => {
+        2 => {
             a.records[at].lie[rng.below(2)] = rng.number(0) as u32;
         }
-        2 => a.listed[at].payload_len = rng.number(a.listed[at].payload_len) & 0xffff_ffff,
-        3 => {
+        3 => a.listed[at].payload_len = rng.number(a.listed[at].payload_len) & 0xffff_ffff,
+        1 => {
             // Form and payload of another chunk, under this one's digest and pieces.
             let other = *rng.pick(&chunks);
             let form = a.records[other].meta[2];
@@ -194,10 +198,16 @@ pub fn tables(subject: &Subject, rng: &mut Rng) -> Forged {
     }
 }
 
-/// Tables of very many entries, in few bytes.
+/// Tables of very many entries, in few bytes, for readers with the limits that they have unless told
+/// otherwise.
 pub fn bombs(subject: &Subject, rng: &mut Rng) -> Forged {
+    let limited = rng.one_in(2);
+    Forged { limited, ..bomb(subject, rng) }
+}
+
+fn bomb(subject: &Subject, rng: &mut Rng) -> Forged {
     let mut a = subject.anatomy.clone();
-    let n = 1 << (10 + rng.below(9));
+    let n = 1 << (10 + rng.below(12));
     let count = varint(if rng.one_in(4) { rng.number(n) } else { n });
     let entry: &[u8] = match rng.below(5) {
         0 => &[0],

@@ -2,7 +2,7 @@
 //! they are given.
 //!
 //! ```text
-//! LMC_ATTACK_SECONDS   how long each test goes on; default 2
+//! LMC_ATTACK_SECONDS   how long each test goes on; default 1.5
 //! LMC_ATTACK_SEED      where its cases begin; default 1
 //! LMC_ATTACK_CASE      only the case of this number, as a failure names it
 //! ```
@@ -11,9 +11,12 @@
 //! with overflow and the code's own assertions checked:
 //!
 //! ```text
-//! LMC_ATTACK_SECONDS=3600 LMC_ATTACK_SEED=7 RUSTFLAGS="-Coverflow-checks=on -Cdebug-assertions=on" \
-//!   cargo test --release --target-dir target/attack --test attack -- --nocapture
+//! LMC_ATTACK_SECONDS=3600 LMC_ATTACK_SEED=7 cargo test --release --test attack \
+//!   --config profile.release.package.lmc-gpu.overflow-checks=true \
+//!   --config profile.release.package.lmc-gpu.debug-assertions=true -- --nocapture
 //! ```
+//!
+//! `RUSTFLAGS="-Coverflow-checks=on -Cdebug-assertions=on"` does the same for dependencies too.
 //!
 //! Archives are taken apart and put together after `docs/FORMAT.md` alone (`anatomy`), so that what
 //! is forged here does not depend on how the library reads it.
@@ -51,8 +54,8 @@ mod promise {
     pub const CHANGING_INPUT_REQUIRED: bool = false;
     /// The next run in a directory removes temporaries of killed runs.
     pub const STALE_TEMPORARIES_REQUIRED: bool = false;
-    /// No archive makes a reader take memory out of proportion to it and to the limits.
-    pub const MEMORY_REQUIRED: bool = false;
+    /// Tables take memory in proportion to the archive, also where the limits would allow more.
+    pub const SMALL_TABLES_REQUIRED: bool = false;
 }
 
 #[global_allocator]
