@@ -39,7 +39,7 @@ pub use checkpoint::{Checkpoint, CheckpointFile, is_archive};
 pub use compress::{
     Summary, compress, compress_files, compress_into, compress_path, compress_stream,
 };
-pub use damage::Damage;
+pub use damage::{Damage, is_salvageable};
 pub use extract::{Extracted, extract, extract_to};
 pub use file::ArchivedFile;
 pub use forward::{decompress_stream, decompress_to_writer, verify_stream};

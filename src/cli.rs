@@ -22,9 +22,9 @@ mod signal;
 mod store;
 mod verify;
 
-use crate::Error;
+use crate::{Error, text};
 use clap::{Parser, Subcommand};
-use std::{ffi::OsString, process::ExitCode};
+use std::{ffi::OsString, io::Write, process::ExitCode};
 
 /// Lossless compression of model checkpoints. Every byte comes back.
 #[derive(Parser)]
@@ -66,10 +66,15 @@ enum Outcome {
 
 /// Runs the command with these arguments, the first being the program's name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // A second call in one process keeps the first logger.
-    let _ = env_logger::try_init();
-    let cli = match Cli::try_parse_from(args) {
+    log_to_stderr();
+    let args: Vec<OsString> = args.into_iter().collect();
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
+        Err(e) if args.iter().any(|a| !text::is_shown_as_is(&a.to_string_lossy())) => {
+            // Its colours are escapes as well, so they go where an argument may hold some.
+            let _ = report::page(e.use_stderr(), e.render().to_string().trim_end());
+            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+        }
         Err(e) => {
             // Nothing can be done where even this cannot be printed.
             let _ = e.print();
@@ -101,4 +106,16 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(if e.is_usage() { 2 } else { 1 })
         }
     }
+}
+
+/// What `RUST_LOG` asks for, with the time, and with escapes for what cannot be seen. A second
+/// call in one process keeps the first logger.
+fn log_to_stderr() {
+    let mut builder = env_logger::Builder::from_default_env();
+    builder.format(|out, record| {
+        let (time, text) = (out.timestamp(), record.args().to_string());
+        let (level, target) = (record.level(), record.target());
+        writeln!(out, "[{time} {level:5} {target}] {}", text::shown(&text))
+    });
+    let _ = builder.try_init();
 }

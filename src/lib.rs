@@ -10,7 +10,7 @@
 //! 3 pipeline                     bounded read → code → write over threads
 //! 2 gpu | container | format
 //! 1 codec → transform, predict, entropy     kernels: no I/O, no threads
-//! 0 error dtype bits source simd shader
+//! 0 error text dtype bits source simd shader
 //! ```
 
 // Other processors leave alone what only the kernels of x86-64 use.
@@ -37,6 +37,7 @@ pub mod shader;
 pub mod simd;
 pub mod source;
 pub mod store;
+pub mod text;
 pub mod transform;
 
 pub use archive::{Archive, Options, compress, compress_into, decompress, decompress_into};

@@ -25,6 +25,8 @@ mod device;
 mod look;
 #[path = "cli/pipe.rs"]
 mod pipe;
+#[path = "cli/shown.rs"]
+mod shown;
 
 /// A directory that goes away, and the command run in it.
 struct Place(tempfile::TempDir);

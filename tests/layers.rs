@@ -6,8 +6,9 @@ use std::{
 };
 
 /// Layer of every top-level module; kernels of layer 1 are ordered among themselves below.
-const LAYERS: [(&str, u32); 22] = [
+const LAYERS: [(&str, u32); 23] = [
     ("error", 0),
+    ("text", 0),
     ("dtype", 0),
     ("bits", 0),
     ("source", 0),

@@ -1,13 +1,13 @@
 //! What could not be restored, told in the terms of files and tensors.
 
-use super::{open::ChunkInfo, target::scatter};
+use super::{Archive, open::ChunkInfo, receive::Receiver, target::scatter};
 use crate::{
     Error,
-    container::{Manifest, Name, Piece},
+    container::{Limits, Manifest, Name, Piece},
     format::{self, Parsed},
     source::Source,
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs::File, path::Path};
 
 /// A stretch of a file that could not be restored.
 #[derive(Clone, Debug)]
@@ -25,6 +25,17 @@ pub struct Damage {
     pub tensors: Vec<String>,
     /// What is wrong.
     pub reason: String,
+}
+
+/// Whether going on past damage restores anything of the archive at `path`: what files it holds
+/// can be read, by its index or from its start. Of what is no archive, or was made by a newer
+/// version, or has lost the list of its files, there is nothing to be had.
+pub fn is_salvageable(path: &Path, limits: Limits) -> bool {
+    let from_start = || {
+        let mut file = File::open(path).map_err(|e| Error::io("open", path, e))?;
+        Receiver::new(&mut file, limits, true)?.manifest()
+    };
+    Archive::open(path, limits).is_ok() || from_start().is_ok()
 }
 
 /// The stretches of files that a chunk of these pieces would have restored, one a file. `parse`
@@ -87,7 +98,7 @@ pub(super) fn locate(e: Error, chunk: usize, damage: &[Damage]) -> Error {
     }
 }
 
-impl super::Archive<'_> {
+impl Archive<'_> {
     /// Adds file, tensor and chunk to an error.
     pub(super) fn locate(&self, chunk: usize, e: Error) -> Error {
         locate(e, chunk, &self.damage(chunk, ""))

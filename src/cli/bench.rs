@@ -132,11 +132,11 @@ pub fn run(args: Args) -> Result<Outcome> {
     let found = found?;
     let on_stdout = args.json.as_deref().is_some_and(args::is_pipe);
     if !args.quiet {
-        report::line_beside(on_stdout, &found.to_text())?;
+        report::page(on_stdout, &found.to_text())?;
     }
     // Where one of them fails, the other is still written.
     let json = match &args.json {
-        Some(_) if on_stdout => report::line(&found.to_json()),
+        Some(_) if on_stdout => report::json_text(&found.to_json()),
         Some(path) => write(path, &found.to_json()),
         None => Ok(()),
     };

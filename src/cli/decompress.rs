@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Archive, Error, Options, Result,
-    archive::{Restored, decompress_stream, decompress_to_writer},
+    archive::{Restored, decompress_stream, decompress_to_writer, is_salvageable},
     container::Limits,
 };
 use std::{
@@ -61,7 +61,9 @@ pub fn run(args: Args) -> Result<Outcome> {
         let options = args.bases.attach(args.common.options(&bar)?.with_force(args.force))?;
         restore(&args, &output, &options).inspect_err(|e| {
             let is_damage = matches!(e, Error::Corrupt(_) | Error::Truncated(_));
-            if is_damage && !args.keep_going && !to_pipe {
+            // What came through a pipe is gone, and cannot be looked at again.
+            let may_go_on = !args.keep_going && !to_pipe && is_kept(&args.archive);
+            if is_damage && may_go_on && is_salvageable(&args.archive, options.limits) {
                 report::hint(args.common.quiet, "--keep-going restores what is undamaged");
             }
         })?
@@ -135,6 +137,11 @@ fn restore(args: &Args, output: &Path, options: &Options) -> Result<Restored> {
         false => archive.restore(output, options, keep_going),
     }
     .map_err(at)
+}
+
+/// Whether an archive can be read again.
+fn is_kept(x: &Path) -> bool {
+    !args::is_pipe(x) && !args::is_forward(x)
 }
 
 fn total_len(x: &Path) -> Option<u64> {

@@ -1,10 +1,11 @@
 //! `lmc-gpu inspect`.
 
-use super::{Outcome, args, args::Common, progress::Bar, report};
+use super::{Outcome, args, args::Common, progress::Bar, report, report::Out};
 use crate::{
     Result,
     archive::{FileInfo, Inspection, SpanInfo, inspect},
     dtype::Dtype,
+    text::shown,
 };
 use std::path::PathBuf;
 
@@ -45,14 +46,18 @@ pub fn run(args: Args) -> Result<Outcome> {
         inspect(&args.path, &args.bases.attach(options)?)?
     };
     report::notes(args.common.quiet, &found.notes);
+    let mut out = report::Out::new();
     match args.json {
-        true => report::json(false, &json(&found))?,
-        false => report::line(&text(&args, &found))?,
+        true => json(&found, &mut out)?,
+        false => text(&args, &found, &mut out)?,
     }
+    out.finish()?;
     Ok(Outcome::Done)
 }
 
-fn json(found: &Inspection) -> serde_json::Value {
+/// One JSON object, printed tensor by tensor: as a tree it would take fifty times the memory of
+/// the header that names them.
+fn json(found: &Inspection, out: &mut Out) -> Result<()> {
     let stored = if found.is_archive { "stored_bytes" } else { "estimated_bytes" };
     let file = |f: &FileInfo| {
         let mut file = serde_json::json!({
@@ -90,46 +95,58 @@ fn json(found: &Inspection) -> serde_json::Value {
         }
         span
     };
-    serde_json::json!({
+    let head = serde_json::json!({
         "archive": found.is_archive,
         "bytes": found.bytes,
         stored: found.stored_bytes,
         "ratio": report::ratio(found.bytes, found.stored_bytes),
         "chunks": found.chunks,
-        "files": found.files.iter().map(file).collect::<Vec<_>>(),
-        "spans": found.spans.iter().map(span).collect::<Vec<_>>(),
         "notes": found.notes,
-    })
+    });
+    let head = head.to_string();
+    out.json(head.trim_end_matches('}'))?;
+    out.json(",\"files\":[")?;
+    for (i, f) in found.files.iter().enumerate() {
+        out.json(if i > 0 { "," } else { "" })?;
+        out.json(&file(f).to_string())?;
+    }
+    out.json("],\"spans\":[")?;
+    for (i, s) in found.spans.iter().enumerate() {
+        out.json(if i > 0 { "," } else { "" })?;
+        out.json(&span(s).to_string())?;
+    }
+    out.json("]}\n")
 }
 
-fn text(args: &Args, found: &Inspection) -> String {
+/// For people. Rows are made as they are printed.
+fn text(args: &Args, found: &Inspection, out: &mut Out) -> Result<()> {
     let about = if found.is_archive { "" } else { "about " };
-    let mut out = format!(
+    out.text(&format!(
         "{}: {}, {} in {} files -> {about}{}, ratio {about}{}\n",
-        args.path.display(),
+        shown(&args.path.display().to_string()),
         if found.is_archive { "an archive" } else { "raw" },
         report::bytes(found.bytes),
         found.files.iter().filter(|f| !f.is_directory).count(),
         report::bytes(found.stored_bytes),
         report::ratio_text(found.bytes, found.stored_bytes),
-    );
+    ))?;
     for (i, file) in found.files.iter().enumerate().filter(|(_, f)| !f.is_directory) {
-        out.push_str(&format!(
+        out.text(&format!(
             "\n{}: {}, {}, ratio {}\n",
-            file.path,
+            &file.path,
             file.format,
             report::bytes(file.bytes),
             report::ratio_text(file.bytes, file.stored_bytes),
-        ));
+        ))?;
         let first = found.spans.partition_point(|s| s.file < i);
         let last = found.spans.partition_point(|s| s.file <= i);
-        out.push_str(&file_table(&found.spans[first..last], found.is_archive));
+        file_table(&found.spans[first..last], found.is_archive, out)?;
     }
-    out.trim_end().into()
+    Ok(())
 }
 
 /// One row a tensor; everything that is none is one row.
-fn file_table(spans: &[SpanInfo], is_archive: bool) -> String {
+fn file_table(spans: &[SpanInfo], is_archive: bool, out: &mut Out) -> Result<()> {
     let row = |name: &str, dtype: &str, shape: String, bytes, stored, method: &str, entropy| {
         let mut row: Vec<String> = vec![
             format!("  {name}"),
@@ -144,22 +161,16 @@ fn file_table(spans: &[SpanInfo], is_archive: bool) -> String {
         }
         row
     };
-    let mut rows = Vec::new();
-    let (mut bytes, mut stored) = (0, 0);
-    for s in spans {
-        let Some(name) = &s.name else {
-            bytes += s.bytes;
-            stored += s.stored_bytes;
-            continue;
-        };
+    let of_tensor = |s: &SpanInfo| {
+        let name = s.name.as_ref()?;
         let shape: Vec<String> = s.shape.iter().map(u64::to_string).collect();
         let shape = if shape.is_empty() { "scalar".into() } else { shape.join("x") };
         let (dtype, entropy) = (s.dtype.name(), s.exponent_entropy);
-        rows.push(row(name, dtype, shape, s.bytes, s.stored_bytes, &s.method, entropy));
-    }
-    if bytes > 0 {
-        rows.push(row("(no tensor)", "", String::new(), bytes, stored, "", None));
-    }
+        Some(row(name, dtype, shape, s.bytes, s.stored_bytes, &s.method, entropy))
+    };
+    let others = spans.iter().filter(|s| s.name.is_none());
+    let (bytes, stored) = others.fold((0, 0), |sum, s| (sum.0 + s.bytes, sum.1 + s.stored_bytes));
+    let rest = || row("(no tensor)", "", String::new(), bytes, stored, "", None);
     let mut head: Vec<String> =
         ["  tensor", "dtype", "shape", "bytes", "ratio", "method"].map(Into::into).into();
     let mut right = vec![3, 4];
@@ -167,6 +178,9 @@ fn file_table(spans: &[SpanInfo], is_archive: bool) -> String {
         head.insert(4, "exponent bits".into());
         right.push(5);
     }
-    rows.insert(0, head);
-    format!("{}\n", report::table(&rows, &right))
+    let rows = || {
+        let tensors = spans.iter().filter_map(of_tensor);
+        std::iter::once(head.clone()).chain(tensors).chain((bytes > 0).then(rest))
+    };
+    report::put_table(rows, &right, |row| out.text(row))
 }

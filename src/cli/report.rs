@@ -1,24 +1,42 @@
 //! Text for people and JSON for programs.
 
-use crate::{Error, Result, archive::Damage};
+use crate::{
+    Error, Result,
+    archive::Damage,
+    text::{self, shown},
+};
 use serde_json::Value;
-use std::io::{self, ErrorKind, Write, stderr, stdout};
+use std::io::{self, BufWriter, ErrorKind, Stdout, Write, stderr, stdout};
 
-/// Prints a line to standard output. Readers that have gone away are no error.
+/// Prints one line to standard output, with escapes for what cannot be seen. Readers that have
+/// gone away are no error.
 pub fn line(text: &str) -> Result<()> {
-    put(&mut stdout(), text)
+    line_beside(false, text)
+}
+
+/// Prints several lines whose parts the caller passed through [`shown`] where they hold names.
+pub fn page(data_on_stdout: bool, text: &str) -> Result<()> {
+    to_either(data_on_stdout, &text::lines(text).to_string())
 }
 
 /// As [`line`], to standard error where standard output carries data.
 pub fn line_beside(data_on_stdout: bool, text: &str) -> Result<()> {
+    to_either(data_on_stdout, &shown(text).to_string())
+}
+
+fn to_either(data_on_stdout: bool, text: &str) -> Result<()> {
     match data_on_stdout {
         true => put(&mut stderr(), text),
-        false => line(text),
+        false => put(&mut stdout(), text),
     }
 }
 
 fn put(out: &mut dyn Write, text: &str) -> Result<()> {
-    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")) {
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.write_all(b"\n")))
+}
+
+fn printed(done: io::Result<()>) -> Result<()> {
+    match done {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => {
             Err(Error::Io { context: "cannot print".into(), source: e })
         }
@@ -26,16 +44,39 @@ fn put(out: &mut dyn Write, text: &str) -> Result<()> {
     }
 }
 
+/// Standard output for what is too long to be put together before it is printed.
+pub struct Out(BufWriter<Stdout>);
+
+impl Out {
+    pub fn new() -> Out {
+        Out(BufWriter::new(stdout()))
+    }
+
+    /// Text for people: whole lines, see [`page`].
+    pub fn text(&mut self, text: &str) -> Result<()> {
+        printed(write!(self.0, "{}", text::lines(text)))
+    }
+
+    /// A part of a JSON text.
+    pub fn json(&mut self, part: &str) -> Result<()> {
+        printed(self.0.write_all(text::json(part).as_bytes()))
+    }
+
+    pub fn finish(mut self) -> Result<()> {
+        printed(self.0.flush())
+    }
+}
+
 /// Prints an error.
 pub fn error(text: &str) {
-    let _ = writeln!(stderr(), "lmc-gpu: error: {text}");
+    let _ = writeln!(stderr(), "lmc-gpu: error: {}", shown(text));
 }
 
 /// Prints what was odd about the input.
 pub fn notes(quiet: bool, notes: &[String]) {
     if !quiet {
         for note in notes {
-            let _ = writeln!(stderr(), "lmc-gpu: note: {note}");
+            let _ = writeln!(stderr(), "lmc-gpu: note: {}", shown(note));
         }
     }
 }
@@ -43,7 +84,7 @@ pub fn notes(quiet: bool, notes: &[String]) {
 /// Says what could be done about an error.
 pub fn hint(quiet: bool, text: &str) {
     if !quiet {
-        let _ = writeln!(stderr(), "lmc-gpu: hint: {text}");
+        let _ = writeln!(stderr(), "lmc-gpu: hint: {}", shown(text));
     }
 }
 
@@ -122,13 +163,39 @@ pub fn gb_per_s(bytes: u64, seconds: f64) -> f64 {
 
 /// Rows of text in aligned columns; those whose number is in `right` are aligned to the right.
 pub fn table(rows: &[Vec<String>], right: &[usize]) -> String {
-    let n = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |c: usize| rows.iter().filter_map(|r| r.get(c)).map(|t| t.chars().count()).max();
-    let widths: Vec<usize> = (0..n).map(|c| width(c).unwrap_or(0)).collect();
     let mut out = String::new();
-    for row in rows {
-        let mut text = String::new();
-        for (c, cell) in row.iter().enumerate() {
+    // Writing to a string never fails.
+    let _ = put_table(
+        || rows.iter().cloned(),
+        right,
+        |row| {
+            out.push_str(row);
+            Ok(())
+        },
+    );
+    out.pop();
+    out
+}
+
+/// As [`table`], a row with its line end at a time. `rows` is asked for them twice, so that a
+/// million rows are never there at once. What a cell holds is escaped.
+pub fn put_table<I: Iterator<Item = Vec<String>>>(
+    rows: impl Fn() -> I,
+    right: &[usize],
+    mut put: impl FnMut(&str) -> Result<()>,
+) -> Result<()> {
+    let cells = |row: Vec<String>| row.into_iter().map(|cell| shown(&cell).to_string());
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows() {
+        widths.resize(widths.len().max(row.len()), 0);
+        for (cell, width) in cells(row).zip(&mut widths) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for row in rows() {
+        text.clear();
+        for (c, cell) in cells(row).enumerate() {
             let pad = " ".repeat(widths[c] - cell.chars().count());
             if c > 0 {
                 text.push_str("  ");
@@ -138,16 +205,21 @@ pub fn table(rows: &[Vec<String>], right: &[usize]) -> String {
                 false => text.extend([&cell[..], &pad]),
             }
         }
-        out.push_str(text.trim_end());
-        out.push('\n');
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+        put(&text)?;
     }
-    out.pop();
-    out
+    Ok(())
 }
 
-/// Writes JSON to standard output, or beside it.
+/// Writes JSON to standard output, or beside it: exact, with escapes for what cannot be seen.
 pub fn json(data_on_stdout: bool, value: &Value) -> Result<()> {
-    line_beside(data_on_stdout, &value.to_string())
+    to_either(data_on_stdout, &text::json(&value.to_string()))
+}
+
+/// As [`json`], a text that is JSON already.
+pub fn json_text(text: &str) -> Result<()> {
+    to_either(false, &text::json(text))
 }
 
 /// An `Io` error about a path that is only known here.

@@ -1,7 +1,7 @@
 //! What parsers hand to [`parse`](super::parse): findings, or why there are none.
 
 use super::{Format, ParamGroup, Parsed, Span, Tensor, tile::tile};
-use crate::error::Error;
+use crate::{error::Error, text::shown};
 
 /// Why a parser gave up.
 #[derive(Debug)]
@@ -102,16 +102,14 @@ impl Notes {
     }
 }
 
-/// A file's own text, made fit to stand in a note: shortened, without control characters.
+/// A file's own text, made fit to stand in a note: shortened, and with escapes in place of what
+/// cannot be seen.
 pub(crate) fn quote(text: &[u8]) -> String {
     const LEN: usize = 80;
-    let mut out: String = String::from_utf8_lossy(&text[..text.len().min(4 * LEN)])
-        .chars()
-        .take(LEN)
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect();
+    let mut out: String =
+        String::from_utf8_lossy(&text[..text.len().min(4 * LEN)]).chars().take(LEN).collect();
     if out.len() < text.len() && out.chars().count() == LEN {
         out.push('…');
     }
-    format!("\"{out}\"")
+    format!("\"{}\"", shown(&out))
 }

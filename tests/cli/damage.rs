@@ -124,3 +124,58 @@ fn inspect_lists_what_it_can_of_an_archive_with_a_damaged_header() {
     assert_eq!(told["files"][0]["path"], "m");
     assert!(told["notes"][0].as_str().unwrap().contains("not known"), "{told}");
 }
+
+#[test]
+fn the_advice_to_keep_going_is_given_only_where_it_helps() {
+    let advice = "--keep-going";
+    let at = damaged();
+    let fails = |args: &[&str]| at.fails(1, args);
+    let restore = |x: &str| fails(&["decompress", x, "-o", "back"]);
+    // A chunk, the end, the index and the header are damaged: the rest can be had.
+    assert!(restore("d.lmc").contains(advice));
+    at.ok(&["compress", "d", "--force"]);
+    let good = at.read("d.lmc");
+    at.write("cut.lmc", &good[..good.len() - 1000]);
+    let mut header = good.clone();
+    header[21] ^= 1;
+    at.write("header.lmc", &header);
+    for x in ["cut.lmc", "header.lmc"] {
+        assert!(restore(x).contains(advice), "{x}");
+        at.run(&["decompress", x, "-o", "back", "--keep-going"]);
+        assert!(at.read("back/c.txt") == at.read("d/c.txt"), "{x}");
+        std::fs::remove_dir_all(at.path("back")).unwrap();
+    }
+    // No archive, a newer version, no list of files, no base, another base: nothing can be had.
+    at.write("text.lmc", &[b'x'; 200]);
+    at.write("short.lmc", &good[..20]);
+    at.write("start.lmc", &good[..30]);
+    let mut list = good.clone();
+    list[24..80].fill(0xa5);
+    list.truncate(good.len() - 10);
+    at.write("list.lmc", &list);
+    let mut newer = good.clone();
+    newer[8] = 77;
+    let check = lmc_gpu::container::hash64(&newer[..20]).to_le_bytes();
+    newer[20..24].copy_from_slice(&check[..4]);
+    at.write("newer.lmc", &newer);
+    at.write("m", &data::safetensors(&[("t", "BF16", vec![150_000], data::weights(150_000, 9))]));
+    let mut after = data::weights(150_000, 9);
+    after[1000] ^= 1;
+    at.write("n", &data::safetensors(&[("t", "BF16", vec![150_000], after.clone())]));
+    at.ok(&["compress", "n", "--base", "m"]);
+    after[2000] ^= 64;
+    at.write("m", &data::safetensors(&[("t", "BF16", vec![150_000], after)]));
+    for x in ["text.lmc", "short.lmc", "start.lmc", "list.lmc", "newer.lmc"] {
+        assert!(!restore(x).contains(advice), "{x}: {}", restore(x));
+    }
+    for args in [
+        &["decompress", "n.lmc", "-o", "back"][..],
+        &["decompress", "n.lmc", "-o", "back", "--base", "m"],
+    ] {
+        let text = fails(args);
+        assert!(text.contains("base") && !text.contains(advice), "{text}");
+    }
+    // What was in a pipe cannot be asked for again.
+    let out = at.piped(&["decompress", "-", "-o", "back"], &good[..good.len() - 1000]);
+    assert!(!super::stderr(&out).contains(advice));
+}

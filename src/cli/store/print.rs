@@ -6,6 +6,7 @@ use crate::{
     archive::{AtomicFile, Restored},
     cli::report,
     store::{Listing, Removed, Saved, Stats, StepRecord, Store, Verified},
+    text::shown,
 };
 use serde_json::{Value, json};
 use std::{io::Write, path::Path};
@@ -15,7 +16,7 @@ fn put(output: &Output, json: impl FnOnce() -> Value, text: impl FnOnce() -> Str
     match (output.json, output.quiet) {
         (true, _) => report::json(false, &json()),
         (false, true) => Ok(()),
-        (false, false) => report::line(text().trim_end_matches('\n')),
+        (false, false) => report::page(false, text().trim_end_matches('\n')),
     }
 }
 
@@ -29,7 +30,7 @@ pub fn policy(store: &Store, output: &Output) -> Result<()> {
             format!(
                 "{} is a store: full every {}, rebase above {}, chains of {} at most, \
                  keep last: {}, keep every: {}",
-                store.root().display(),
+                shown(&store.root().display().to_string()),
                 p.full_every,
                 p.rebase_above,
                 p.max_chain,
@@ -82,7 +83,7 @@ pub fn saved(saved: &Saved, output: &Output) -> Result<()> {
                 saved.seconds
             );
             for note in &saved.notes {
-                text += &format!("\nnote: {note}");
+                text += &format!("\nnote: {}", shown(note));
             }
             if !saved.removed.steps.is_empty() {
                 text += &format!("\nremoved {}", numbers(&saved.removed.steps));
@@ -142,7 +143,11 @@ pub fn listing(store: &Store, listing: &Listing, output: &Output) -> Result<()> 
             }
             let mut text = table(&rows);
             for (path, e) in &listing.unreadable {
-                text += &format!("cannot be read: {}: {e}\n", path.display());
+                text += &format!(
+                    "cannot be read: {}: {}\n",
+                    shown(&path.display().to_string()),
+                    shown(&e.to_string())
+                );
             }
             text
         },
@@ -178,14 +183,14 @@ pub fn verified(verified: &Verified, output: &Output) -> Result<()> {
                 }
                 text += "\n";
                 for problem in s.problems.iter().take(5) {
-                    text += &format!("  {problem}\n");
+                    text += &format!("  {}\n", shown(problem));
                 }
                 if s.problems.len() > 5 {
                     text += &format!("  and {} more\n", s.problems.len() - 5);
                 }
             }
             for line in &verified.unreadable {
-                text += &format!("cannot be read: {line}\n");
+                text += &format!("cannot be read: {}\n", shown(line));
             }
             if !verified.strays.is_empty() {
                 let n = verified.strays.len();
@@ -286,7 +291,7 @@ pub fn stats(stats: &Stats, plot: Option<&Path>, output: &Output) -> Result<()> 
                 text += &format!("; {} records cannot be read", stats.unreadable);
             }
             if let Some(path) = plot {
-                text += &format!("\nplot: {}", path.display());
+                text += &format!("\nplot: {}", shown(&path.display().to_string()));
             }
             text
         },
