@@ -1,7 +1,7 @@
 //! Archives that earlier versions wrote: they must decode for ever, and the encoder still makes
 //! the same bytes.
 //!
-//! `tests/golden/v1` holds an archive for each case below, and `inputs.txt` the hash of each input,
+//! `tests/golden/v2` holds an archive for each case below, and `inputs.txt` the hash of each input,
 //! which is generated. Where the encoder's choices change on purpose, while the format version
 //! stays, `LMC_BLESS=1 cargo test --test golden` writes the archives anew: the old ones must
 //! decode first. Hashes of inputs are only ever added.
@@ -14,7 +14,7 @@ mod input;
 
 use input::Files;
 use lmc_gpu::{
-    Options,
+    Error, Options,
     archive::{Archive, Base, compress_path, compress_reader, decompress_stream},
     codec::Method,
     compress,
@@ -99,7 +99,7 @@ fn cases() -> Vec<Case> {
 }
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v2")
 }
 
 fn write(dir: &Path, files: &Files) -> PathBuf {
@@ -221,6 +221,19 @@ fn stored_archives_decode_and_the_encoder_still_makes_them() {
         fs::write(folder().join("inputs.txt"), lines).unwrap();
     }
     assert!(changed.is_empty(), "other bytes than the stored ones: {changed:?}");
+}
+
+#[test]
+fn an_archive_of_version_1_is_refused_with_its_version() {
+    let old = include_bytes!("golden/v1/raw.lmc");
+    for refused in [
+        Archive::from_bytes(old, Options::default().limits).map(|_| ()),
+        decompress(old, &Options::default()).map(|_| ()),
+        lmc_gpu::archive::verify_stream(&mut &old[..], &Options::default(), false).map(|_| ()),
+    ] {
+        let Err(Error::Unsupported(why)) = refused else { panic!("{refused:?}") };
+        assert!(why.contains("version 1") && why.contains("version 2"), "{why}");
+    }
 }
 
 #[test]
