@@ -155,7 +155,10 @@ mod tests {
         let body = vec![5; 3000];
         let good = zstd::bulk::compress(&body, 9).unwrap();
         assert!(unpack(&guarded(3000, good.clone())).is_ok());
-        let unstated = zstd::stream::encode_all(&body[..], 9).unwrap();
+        let mut unstated = uncompressed(&body);
+        unstated.drain(6..14);
+        unstated[4] = 0;
+        assert!(zstd::bulk::decompress(&unstated, 3000).unwrap() == body);
         let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 9][..], &good].concat();
         let trailing = [&good[..], &[0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0]].concat();
         let two = [&good[..], &good].concat();
