@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn tables_round_trip_however_well_they_compress() {
         for len in [0, 1, 1000, BLOCK, SLACK as usize, 3 << 20, 40 << 20] {
-            let noise: Vec<u8> = (0..len).map(|i| (i * i * 31 >> 7) as u8).collect();
+            let noise: Vec<u8> = (0..len).map(|i| ((i * i * 31) >> 7) as u8).collect();
             for body in [vec![7; len], noise] {
                 let table = pack_table(&body).unwrap();
                 assert!(body.len() as u64 <= most_len(table.1.len()));
