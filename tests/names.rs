@@ -65,7 +65,7 @@ fn directories_of_odd_names_come_back_as_they_were() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("in");
     for (i, part) in ODD.iter().enumerate() {
-        let below = root.join(os(b"d").to_owned()).join(os(ODD[(i + 3) % ODD.len()]));
+        let below = root.join(os(b"d")).join(os(ODD[(i + 3) % ODD.len()]));
         fs::create_dir_all(&below).unwrap();
         fs::create_dir_all(root.join(os(part))).unwrap();
         fs::write(below.join(os(part)), [i as u8; 100]).unwrap();

@@ -1,6 +1,6 @@
 //! A checkpoint to look into, whether it is compressed or not.
 
-use super::{Archive, ArchivedFile, Input, Options};
+use super::{Archive, ArchivedFile, Input, Options, open::no_entry};
 use crate::{
     Error, Result,
     container::{EntryKind, Manifest, header::MAGIC},
@@ -56,10 +56,11 @@ impl Checkpoint {
     /// What a parser finds in one entry of the manifest.
     ///
     /// # Errors
-    /// Where reading fails.
+    /// Where reading fails; `InvalidArgument` where there is no such entry.
     pub fn parse(&self, entry: usize) -> Result<Parsed> {
         let file = self.file(entry);
-        let entry = &self.manifest().entries[entry];
+        let entries = &self.manifest().entries;
+        let entry = entries.get(entry).ok_or_else(|| no_entry(entry, entries.len()))?;
         match entry.flat {
             Some(dtype) => Ok(format::parse_flat(file.len(), dtype)),
             None if entry.kind == EntryKind::Directory => Ok(Parsed::opaque(0)),

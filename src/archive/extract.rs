@@ -144,7 +144,7 @@ fn qualified<'t>(
 ) -> Option<(usize, &'t Tensor)> {
     name.match_indices(':').find_map(|(at, _)| {
         let (file, tensor) = (&name[..at], &name[at + 1..]);
-        let is_file = |path: &Name| *path == file || path.to_string() == file;
+        let is_file = |path: &Name| *path == file || format!("{path}") == file;
         by_name.get(tensor)?.iter().find(|(i, _)| is_file(files[*i].0)).copied()
     })
 }

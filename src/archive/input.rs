@@ -139,9 +139,9 @@ impl<'a> Input<'a> {
         parts.map(|((entry, start), source)| (entry, *start, &**source))
     }
 
-    /// The bytes of one entry of the manifest.
+    /// The bytes of one entry of the manifest; none where there is no such entry.
     pub fn file(&self, entry: usize) -> &(dyn Source + 'a) {
-        &*self.sources[entry]
+        self.sources.get(entry).map_or(&Memory(&[]), |source| &**source)
     }
 
     /// Fills `out` with the bytes of `pieces`, which may cross file boundaries.

@@ -234,7 +234,7 @@ impl<'a> Archive<'a> {
 
 /// The error for an entry of a manifest that there is not.
 pub(super) fn no_entry(entry: usize, n: usize) -> Error {
-    Error::InvalidArgument(format!("there is no entry {entry}: the archive has {n}"))
+    Error::InvalidArgument(format!("there is no entry {entry}: there are {n}"))
 }
 
 /// A record that was read: header, metadata, payload.

@@ -254,8 +254,7 @@ mod tests {
     fn names_are_ordered_by_their_parts() {
         let names = ["a", "a/b", "a/b/c", "a\u{1}", "a-b", "a.b", "ab"].map(Name::from);
         assert!(names.is_sorted_by(|a, b| a < b));
-        let paths = names.clone().map(|n| PathBuf::from(n.to_string()));
-        assert!(paths[1..3].is_sorted() && paths[3..].is_sorted());
+        assert!(names.map(|n| PathBuf::from(n.as_str().unwrap())).is_sorted());
     }
 
     #[test]
