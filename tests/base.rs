@@ -610,23 +610,22 @@ fn the_bases_of_a_long_chain_may_be_given_in_any_order_and_under_any_name() {
 fn archives_that_are_deltas_to_each_other_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let paths = chain(dir.path(), 3);
-    // What remembers step 0 now has its name, and leads to what remembers step 1.
-    fs::rename(&paths[1], &paths[0]).unwrap();
-    fs::rename(&paths[2], &paths[1]).unwrap();
+    // Step 2 remembers step 1, which remembers what is now called step 0.
+    fs::rename(&paths[2], &paths[0]).unwrap();
     let both = |e: Error| {
         let text = e.to_string();
         assert!(matches!(e, Error::BaseMismatch(_)), "{text}");
         assert!(text.contains("step0.lmc") && text.contains("step1.lmc"), "{text}");
     };
     both(Base::open(&paths[1], &[], &options()).unwrap_err());
-    both(Base::open(&paths[1], &paths[..2], &options()).unwrap_err());
-    let archive = Archive::open(&paths[1], options().limits).unwrap();
+    both(Base::open(&paths[0], &paths[..2], &options()).unwrap_err());
+    let archive = Archive::open(&paths[0], options().limits).unwrap();
     both(archive.verify(&options(), false).unwrap_err());
     // The one that is missing mends it, wherever it comes from.
     let (old, elsewhere) = (dir.path().join("old"), dir.path().join("elsewhere.lmc"));
     let run = Training::new();
     compress_path(&write(&old, &run.files()), &elsewhere, &options()).unwrap();
-    let base = Base::open(&paths[0], &[paths[1].clone(), elsewhere], &options());
+    let base = Base::open(&paths[1], &[paths[0].clone(), elsewhere], &options());
     archive.verify(&options().with_base(Some(base.unwrap())), false).unwrap();
 }
 

@@ -153,7 +153,9 @@ impl Base {
 
 fn is_content(e: &std::io::Error) -> bool {
     use std::io::ErrorKind;
-    matches!(e.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
+    // Of a file that is no longer what it was when it was opened.
+    let changed = e.kind() == ErrorKind::ResourceBusy;
+    changed || matches!(e.kind(), ErrorKind::InvalidData | ErrorKind::UnexpectedEof)
 }
 
 struct InMemory(Arc<[u8]>);

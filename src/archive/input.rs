@@ -197,15 +197,13 @@ impl<'a> Input<'a> {
             self.sources[file].read_at(within, head).map_err(|e| {
                 let path = self.manifest.entries[file].path.to_string();
                 let path = Path::new(&path);
+                let changed = |how| {
+                    let why = format!("it {how} while it was being read");
+                    Error::io("read", path, io::Error::new(ErrorKind::ResourceBusy, why))
+                };
                 match e.kind() {
-                    ErrorKind::UnexpectedEof => Error::io(
-                        "read",
-                        path,
-                        io::Error::new(
-                            ErrorKind::ResourceBusy,
-                            "it became shorter while it was being read",
-                        ),
-                    ),
+                    ErrorKind::UnexpectedEof => changed("became shorter"),
+                    ErrorKind::NotFound => changed("was removed"),
                     // A fault that is not the operating system's.
                     _ if e.get_ref().is_some_and(|e| e.is::<Error>()) => {
                         Error::from(e).at(path.display())

@@ -316,3 +316,41 @@ fn too_long(path: &Path) -> Error {
 fn key(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{archive::compress_path, dtype::Dtype};
+
+    #[test]
+    fn every_file_is_opened_once_and_every_pair_tried_once() {
+        const N: usize = 8;
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::default().with_threads(1).with_dtype(Some(Dtype::F32));
+        let (new, moved) = (dir.path().join("new"), dir.path().join("moved"));
+        std::fs::create_dir(&moved).unwrap();
+        let mut bytes: Vec<u8> = (0..40_000u32).flat_map(|i| (i * i).to_le_bytes()).collect();
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for i in 0..N {
+            bytes[8 * i] ^= 0x55;
+            std::fs::write(&new, &bytes).unwrap();
+            let base = paths.last().map(|path| Base::open(path, &[], &options).unwrap());
+            paths.push(dir.path().join(format!("{i}.lmc")));
+            compress_path(&new, &paths[i], &options.clone().with_base(base)).unwrap();
+        }
+        let open = |paths: &[PathBuf], most: usize| {
+            let others = [paths, paths].concat();
+            let mut lineage = Lineage::new(&others, &options);
+            lineage.open(&paths[N - 1]).unwrap();
+            assert_eq!(lineage.members.len(), N);
+            assert!(lineage.tried.len() <= most, "{} pairs", lineage.tried.len());
+        };
+        open(&paths, N - 1);
+        // Under other names they are found by what they hold.
+        let renamed: Vec<PathBuf> = (0..N).map(|i| moved.join(format!("{}", i * 5 % N))).collect();
+        for (from, to) in paths.iter().zip(&renamed) {
+            std::fs::rename(from, to).unwrap();
+        }
+        open(&renamed, N * N);
+    }
+}
