@@ -70,7 +70,7 @@ impl ChunkSpec {
     /// Words in a row, where a chunk of `n` words has two rows or more of at least 16 words.
     fn rows(&self, n: usize) -> Option<usize> {
         let row = usize::try_from(self.row_words).ok()?;
-        (row >= 16 && n >= 2 * row).then_some(row)
+        (row >= 16 && n / 2 >= row).then_some(row)
     }
 }
 
