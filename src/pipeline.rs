@@ -50,7 +50,10 @@ struct Turn<S> {
     next: usize,
     /// Whether some worker is delivering.
     busy: bool,
-    done: BTreeMap<usize, (S, Result<()>)>,
+    /// Results that wait for their turn, with the memory of their jobs.
+    done: BTreeMap<usize, (S, Result<()>, u64)>,
+    /// Memory of all jobs that have begun and were not delivered.
+    memory: u64,
     spare: Vec<S>,
     /// States that may still be made.
     more: usize,
@@ -69,6 +72,33 @@ pub fn run_ordered<S: Send>(
     threads: usize,
     cancel: &Cancel,
     new_state: impl Fn() -> S + Sync,
+    take: impl FnMut(&mut S) -> Result<bool> + Send,
+    work: impl Fn(&mut S) -> Result<()> + Sync,
+    deliver: impl FnMut(&mut S) -> Result<()> + Send,
+) -> Result<()> {
+    let memory = Memory { limit: u64::MAX, of: |_: &S| Ok(0) };
+    run_within(threads, cancel, memory, new_state, take, work, deliver)
+}
+
+/// What the jobs of [`run_within`] may take together.
+pub struct Memory<F> {
+    /// Bytes of all jobs between `take` and the end of `deliver`. A job that takes more by itself
+    /// is done alone.
+    pub limit: u64,
+    /// Bytes of the job that a state has just taken, or why it cannot be done.
+    pub of: F,
+}
+
+/// As [`run_ordered`]; a job begins once there is memory for it beside those that have begun.
+/// After `deliver`, a state holds no more than what is small beside the limit.
+///
+/// # Errors
+/// As for [`run_ordered`], and what `memory.of` returned.
+pub fn run_within<S: Send, F: Fn(&S) -> Result<u64> + Sync>(
+    threads: usize,
+    cancel: &Cancel,
+    memory: Memory<F>,
+    new_state: impl Fn() -> S + Sync,
     mut take: impl FnMut(&mut S) -> Result<bool> + Send,
     work: impl Fn(&mut S) -> Result<()> + Sync,
     mut deliver: impl FnMut(&mut S) -> Result<()> + Send,
@@ -78,6 +108,7 @@ pub fn run_ordered<S: Send>(
         let mut state = new_state();
         while take(&mut state)? {
             check(cancel)?;
+            (memory.of)(&state)?;
             work(&mut state)?;
             deliver(&mut state)?;
         }
@@ -97,6 +128,7 @@ pub fn run_ordered<S: Send>(
         next: 0,
         busy: false,
         done: BTreeMap::new(),
+        memory: 0,
         spare: Vec::new(),
         more: workers + workers.div_ceil(2),
         failed: None,
@@ -107,12 +139,27 @@ pub fn run_ordered<S: Send>(
         let (next, more, take) = &mut *source;
         let job = *next;
         if !*more {
-            return (job, Ok(false));
+            return (job, Ok(None));
         }
-        let result = check(cancel).and_then(|()| caught(|| take(state)));
-        *more = matches!(result, Ok(true));
+        let taken = check(cancel).and_then(|()| caught(|| take(state)));
+        let taken = taken.and_then(|more| match more {
+            true => (memory.of)(state).map(Some),
+            false => Ok(None),
+        });
+        *more = matches!(taken, Ok(Some(_)));
         *next += 1;
-        (job, result)
+        // Those before it need nothing that is held here, so they end, and room is made.
+        if let Ok(Some(bytes)) = taken {
+            let mut turn = lock(&turns);
+            while turn.memory > 0
+                && turn.memory.saturating_add(bytes) > memory.limit
+                && turn.failed.is_none()
+            {
+                turn = spared.wait(turn).unwrap_or_else(PoisonError::into_inner);
+            }
+            turn.memory = turn.memory.saturating_add(bytes);
+        }
+        (job, taken)
     };
     // A state for the next job; none after a failure.
     let state = || {
@@ -133,19 +180,20 @@ pub fn run_ordered<S: Send>(
         }
     };
     // Delivers all that is ready, unless another worker is at it.
-    let hand_over = |job: usize, state: S, result: Result<()>| {
+    let hand_over = |job: usize, state: S, result: Result<()>, bytes: u64| {
         let mut turn = lock(&turns);
-        turn.done.insert(job, (state, result));
+        turn.done.insert(job, (state, result, bytes));
         if turn.busy {
             return;
         }
         turn.busy = true;
         while turn.failed.is_none() {
             let next = turn.next;
-            let Some((mut state, result)) = turn.done.remove(&next) else { break };
+            let Some((mut state, result, bytes)) = turn.done.remove(&next) else { break };
             drop(turn);
             let result = result.and_then(|()| caught(|| lock(&deliver)(&mut state)));
             turn = lock(&turns);
+            turn.memory = turn.memory.saturating_sub(bytes);
             match result {
                 Ok(()) => turn.next = next + 1,
                 Err(e) => turn.failed = Some(e),
@@ -161,18 +209,18 @@ pub fn run_ordered<S: Send>(
     };
     let worker = || {
         while let Some(mut state) = state() {
-            let (job, result) = taken(&mut state);
-            let result = match result {
-                Ok(false) => {
+            let (job, taken) = taken(&mut state);
+            let (result, bytes) = match taken {
+                Ok(None) => {
                     // Others may wait for it, to learn that there is nothing more.
                     lock(&turns).spare.push(state);
                     spared.notify_all();
                     return;
                 }
-                Ok(true) => caught(|| work(&mut state)),
-                Err(e) => Err(e),
+                Ok(Some(bytes)) => (caught(|| work(&mut state)), bytes),
+                Err(e) => (Err(e), 0),
             };
-            hand_over(job, state, result);
+            hand_over(job, state, result, bytes);
         }
     };
     pool.scope(|scope| {
@@ -270,6 +318,49 @@ mod tests {
             assert!(matches!(result, Err(Error::Corrupt(m)) if m == "20"));
             assert_eq!(last, Some(19));
         }
+    }
+
+    #[test]
+    fn jobs_under_way_take_no_more_memory_than_the_limit_unless_one_does_alone() {
+        for threads in [1, 2, 5] {
+            let (now, most) = (Mutex::new(0u64), Mutex::new(0u64));
+            let bytes = |job: usize| if job == 30 { 50 } else { 1 + job as u64 % 5 };
+            run_within(
+                threads,
+                &Cancel::new(),
+                Memory { limit: 8, of: |job: &usize| Ok(bytes(*job)) },
+                || 0,
+                numbered(60, |state: &mut usize, job| *state = job),
+                |job| {
+                    let mut now = lock(&now);
+                    *now += bytes(*job);
+                    assert!(*now <= 8 || *job == 30 && *now == 50, "{now} bytes");
+                    let mut most = lock(&most);
+                    *most = most.max(*now);
+                    Ok(())
+                },
+                |job| {
+                    *lock(&now) -= bytes(*job);
+                    Ok(())
+                },
+            )
+            .unwrap();
+            assert_eq!(*lock(&most), 50);
+        }
+    }
+
+    #[test]
+    fn a_failure_wakes_those_that_wait_for_memory() {
+        let result = run_within(
+            4,
+            &Cancel::new(),
+            Memory { limit: 2, of: |_: &usize| Ok(2) },
+            || 0,
+            numbered(50, |state: &mut usize, job| *state = job),
+            |job| if *job == 9 { Err(Error::Corrupt("9".into())) } else { Ok(()) },
+            |_| Ok(()),
+        );
+        assert!(matches!(result, Err(Error::Corrupt(m)) if m == "9"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use lmc_gpu::{Archive, Options, container::Limits};
 
 fuzz_target!(|data: &[u8]| {
-    let limits = Limits { chunk_len: 1 << 20, table_len: 1 << 20 };
+    let limits = Limits { chunk_len: 1 << 20, table_len: 1 << 20, memory: 16 << 20 };
     let options = Options::default().with_threads(1).with_limits(limits);
     if let Ok(archive) = Archive::from_bytes(data, limits)
         && archive.total_len() <= 16 << 20

@@ -3,10 +3,11 @@
 use super::{Archive, chain::Below, open::ChunkInfo};
 use crate::{
     Error, Result,
-    codec::{self, Scratch},
-    container::{ChunkMeta, Origin, Piece, RecordHeader, RecordType, hash64},
+    codec::{self, Scratch, form},
+    container::{ChunkMeta, Limits, Origin, Piece, RecordHeader, RecordType, hash64},
     simd::Level,
 };
+use std::ops::Range;
 
 impl Archive<'_> {
     /// Decodes chunk `i` into `out`, which has its length, and checks it.
@@ -49,8 +50,49 @@ impl Archive<'_> {
         if let Err(e) = decoded {
             return Err(self.base_at_fault(coded, &known).unwrap_or(e));
         }
+        buffers.largest = buffers.largest.max(out.len());
         buffers.keep(self, i, out);
         Ok(())
+    }
+
+    /// Memory for decoding a chunk and whatever it needs of the archive.
+    fn memory_of_chunk(&self, i: usize) -> u64 {
+        let chunk = &self.chunks[i];
+        let coded = chunk.meta.copy_of.and_then(|source| self.chunk_at(source)).unwrap_or(i);
+        let stored = &self.chunks[coded];
+        let payload = match self.source.as_slice() {
+            Some(_) => 0,
+            None => stored.stored_len.max(chunk.stored_len),
+        };
+        let mut memory = memory_of(&stored.meta, payload);
+        if coded != i || !self.stands_alone(coded) {
+            memory = memory.saturating_add(self.memory_of_group(self.group_of(coded)));
+        }
+        memory
+    }
+
+    /// Memory for what is kept of a group of several chunks, and for decoding one at a time.
+    fn memory_of_group(&self, first: usize) -> u64 {
+        if self.stands_alone(first) {
+            return 0;
+        }
+        let rest = self.chunks[first + 1..].iter().take_while(|c| c.meta.continues_group);
+        let lens = std::iter::once(&self.chunks[first]).chain(rest).map(|c| c.meta.len());
+        // Kept, and at worst each on its way to be kept for the sake of another.
+        lens.fold(0u64, u64::saturating_add).saturating_mul(2)
+    }
+
+    /// Memory for decoding these chunks one after another.
+    ///
+    /// # Errors
+    /// `LimitExceeded`, with the chunk's place, where that is more than the limit.
+    pub(super) fn memory_of_chunks(&self, chunks: Range<usize>, limits: &Limits) -> Result<u64> {
+        let mut most = 0;
+        for i in chunks {
+            let memory = within(self.memory_of_chunk(i), limits);
+            most = memory.map_err(|e| e.at(format_args!("chunk {i}")))?.max(most);
+        }
+        Ok(most)
     }
 
     /// Finds what each reference of a chunk names: in memory already, or else it is read into
@@ -151,11 +193,63 @@ pub(super) struct Buffers {
     /// Whether decoded chunks are not read soon, and all of them are larger than the caches.
     pub far: bool,
     spare: Vec<Vec<u8>>,
+    /// Bytes of the largest chunk that the scratch was used for.
+    largest: usize,
     /// What was prepared of the base.
     pub below: Below,
 }
 
+/// Buffers of more bytes are not kept for the next chunk: those of ordinary chunks are smaller,
+/// and every worker keeps some.
+pub(super) const LARGEST_KEPT: usize = 4 << 20;
+
+/// Gives a large buffer back.
+pub(super) fn shed(buffer: &mut Vec<u8>) {
+    if buffer.capacity() > LARGEST_KEPT {
+        *buffer = Vec::new();
+    }
+}
+
+/// Memory for decoding a chunk: its bytes, its payload, what it refers to, and scratch.
+pub(super) fn memory_of(meta: &ChunkMeta, payload_len: u64) -> u64 {
+    let len = meta.len();
+    // Coders of planes hold the planes; predictors hold contexts and lanes beside them.
+    let scratch = match meta.form {
+        0 | form::STORED | form::CONSTANT => 0,
+        form::ZSTD | form::SPLIT | form::GROUP | form::QUANTISED => len,
+        _ => len.saturating_mul(3),
+    };
+    let parts = [len, payload_len, scratch];
+    let known = meta.references.iter().map(|r| r.len());
+    parts.into_iter().chain(known).fold(0, u64::saturating_add)
+}
+
+/// The same number, unless it is above the limit.
+pub(super) fn within(memory: u64, limits: &Limits) -> Result<u64> {
+    if memory > limits.memory {
+        return Err(Error::LimitExceeded(format!(
+            "decoding it takes {memory} bytes of memory, more than the limit of {}: raise \
+             Limits::memory, or --memory of the command",
+            limits.memory
+        )));
+    }
+    Ok(memory)
+}
+
 impl Buffers {
+    /// Gives back what was only needed for large chunks.
+    pub fn shed(&mut self) {
+        shed(&mut self.record);
+        self.known.iter_mut().for_each(shed);
+        if self.kept.iter().any(|(_, b)| b.capacity() > LARGEST_KEPT) {
+            self.kept.clear();
+        }
+        self.spare.retain(|b| b.capacity() <= LARGEST_KEPT);
+        if std::mem::take(&mut self.largest) > LARGEST_KEPT {
+            self.scratch = Scratch::default();
+        }
+    }
+
     /// Forgets what was kept of a group, before another archive is read.
     pub fn forget_group(&mut self) {
         self.spare.extend(self.kept.drain(..).map(|(_, b)| b));

@@ -1,6 +1,10 @@
 //! One file of an archive, readable anywhere: only the chunks that are needed are decoded.
 
-use super::{Archive, decode::Buffers, open::no_entry};
+use super::{
+    Archive,
+    decode::{Buffers, shed},
+    open::no_entry,
+};
 use crate::{Error, Result, container::Place, simd::Level, source::Source};
 use std::{
     io,
@@ -80,16 +84,28 @@ struct State {
 }
 
 impl State {
+    /// Whether a chunk of `len` bytes can be kept beside those that are, in `most` bytes.
+    fn has_room(&self, len: u64, most: u64) -> bool {
+        let kept: u64 = self.cache.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        self.cache.is_empty() || (self.cache.len() < CACHED && kept.saturating_add(len) <= most)
+    }
+
     fn chunk(&mut self, archive: &Archive<'_>, chunk: usize) -> Result<&[u8]> {
         let at = match self.cache.iter().position(|(c, _)| *c == chunk) {
             Some(at) => at,
             None => {
-                let full = self.cache.len() >= CACHED;
-                let mut bytes = if full { self.cache.remove(0).1 } else { Vec::new() };
+                archive.memory_of_chunks(chunk..chunk + 1, &archive.limits)?;
+                let len = archive.chunks[chunk].meta.len();
+                let mut bytes = Vec::new();
+                while !self.has_room(len, archive.limits.memory / 2) {
+                    bytes = self.cache.remove(0).1;
+                }
+                shed(&mut bytes);
                 bytes.clear();
-                bytes.resize(archive.chunks[chunk].meta.len() as usize, 0);
+                bytes.resize(len as usize, 0);
                 archive.prepare_chunk(chunk, Level::best(), &mut self.buffers);
                 archive.decode_chunk(chunk, Level::best(), &mut self.buffers, &mut bytes)?;
+                self.buffers.shed();
                 self.cache.push((chunk, bytes));
                 self.cache.len() - 1
             }

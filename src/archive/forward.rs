@@ -16,7 +16,7 @@ mod deliver;
 use super::{
     base::Attached,
     damage::Damage,
-    decode::spec_of,
+    decode::{LARGEST_KEPT, memory_of, shed, spec_of, within},
     digest::{Digests, leaves},
     in_order::InOrder,
     known::{Kept, resolve},
@@ -30,7 +30,7 @@ use crate::{
     Error, Result,
     codec::{self, Scratch},
     container::{ChunkMeta, EntryKind, Manifest, Origin, hash64},
-    pipeline,
+    pipeline::{self, Memory},
 };
 use std::{
     collections::HashMap,
@@ -122,6 +122,10 @@ struct Worker {
     scratch: Scratch,
     leaves: Vec<(u64, u64)>,
     damage: Option<Error>,
+    /// Bytes of the largest chunk that the scratch was used for.
+    largest: usize,
+    /// Bytes that decoding takes, with what is kept of its group.
+    memory: u64,
 }
 
 struct Forward<'s> {
@@ -172,9 +176,13 @@ impl<'s> Forward<'s> {
         };
         let mut stopped = None;
         let mut chunk = 0;
-        pipeline::run_ordered(
+        // Bytes of the group at hand, and of those that are kept until the next job is delivered.
+        let (mut group, mut kept) = (0u64, 0u64);
+        let memory = |w: &Worker| Ok(w.memory);
+        pipeline::run_within(
             options.threads,
             &options.cancel,
+            Memory { limit: options.limits.memory, of: memory },
             Worker::default,
             |w: &mut Worker| {
                 w.meta = match receiver.chunk(&mut w.record) {
@@ -189,6 +197,14 @@ impl<'s> Forward<'s> {
                     if let Some(given) = &options.base {
                         let _ = base.set(Attached::new(record, given)?);
                     }
+                }
+                if let Some(meta) = &w.meta {
+                    kept = group;
+                    group = if meta.continues_group { group } else { 0 };
+                    group = group.saturating_add(meta.len());
+                    let decoding = memory_of(meta, w.record.payload.len() as u64);
+                    w.memory = within(decoding.saturating_add(kept), &options.limits)
+                        .map_err(|e| e.at(format_args!("chunk {chunk}")))?;
                 }
                 w.chunk = chunk;
                 chunk += 1;
@@ -207,6 +223,7 @@ impl<'s> Forward<'s> {
                 if let Some(progress) = &options.progress {
                     progress(len);
                 }
+                w.shed();
                 Ok(())
             },
         )?;
@@ -235,6 +252,17 @@ fn refers_to_siblings(meta: &ChunkMeta) -> bool {
 }
 
 impl Worker {
+    /// Gives back what was only needed for a large chunk.
+    fn shed(&mut self) {
+        if self.bytes.len().max(self.largest) > LARGEST_KEPT {
+            self.scratch = Scratch::default();
+        }
+        self.largest = 0;
+        shed(&mut self.bytes);
+        shed(&mut self.record.payload);
+        self.known.iter_mut().for_each(shed);
+    }
+
     /// Decodes a chunk that is not a copy, checks it, and writes it where there is a target. One
     /// that refers to siblings waits until there is something kept.
     fn decode(
@@ -252,6 +280,7 @@ impl Worker {
             return Ok(());
         }
         self.bytes.resize(meta.len() as usize, 0);
+        self.largest = self.largest.max(self.bytes.len());
         let (spec, payload) = (spec_of(meta), &self.record.payload);
         let known = resolve(meta, base, kept, &mut self.known)?;
         let (level, form, scratch) = (options.level, meta.form, &mut self.scratch);

@@ -9,7 +9,7 @@ use crate::{
     pipeline,
     source::Source,
 };
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
 /// A description of a raw checkpoint or an archive.
 #[derive(Clone, Debug, Default)]
@@ -66,7 +66,7 @@ pub struct SpanInfo {
     /// Number of bytes.
     pub bytes: u64,
     /// How its chunks are coded, the commonest way first; for raw files, how they would be.
-    pub method: String,
+    pub method: Cow<'static, str>,
     /// What its bytes cost, or are estimated to.
     pub stored_bytes: u64,
     /// Entropy of the exponent field in bits, of a sample where the span is large. Only for
@@ -113,7 +113,10 @@ pub fn inspect(path: &Path, options: &Options) -> Result<Inspection> {
         for mut span in spans_of(i, parsed) {
             let (stored, methods) = costs.of(start + span.offset, start + span.offset + span.bytes);
             span.stored_bytes = stored.round() as u64;
-            span.method = methods.join("+");
+            span.method = match methods[..] {
+                [only] => only.into(),
+                _ => methods.join("+").into(),
+            };
             found.spans.push(span);
         }
     }
@@ -156,7 +159,7 @@ fn spans_of(file: usize, parsed: Parsed) -> Vec<SpanInfo> {
         shape: vec![s.len / s.dtype.word_len() as u64],
         offset: s.offset,
         bytes: s.len,
-        method: String::new(),
+        method: Cow::Borrowed(""),
         stored_bytes: 0,
         exponent_entropy: None,
         big_endian: s.big_endian,
@@ -169,7 +172,7 @@ fn spans_of(file: usize, parsed: Parsed) -> Vec<SpanInfo> {
         dtype: t.dtype,
         shape: t.shape,
         offset: t.offset,
-        method: String::new(),
+        method: Cow::Borrowed(""),
         stored_bytes: 0,
         exponent_entropy: None,
         big_endian: t.big_endian,

@@ -1,6 +1,9 @@
 //! What chunks of a forward stream refer to: the base, and earlier chunks of their group.
 
-use super::{base::Attached, decode::Buffers};
+use super::{
+    base::Attached,
+    decode::{Buffers, LARGEST_KEPT},
+};
 use crate::{
     Error, Result,
     container::{ChunkMeta, Origin, Piece, hash64, layout::MAX_GROUP},
@@ -18,7 +21,8 @@ impl Kept {
     /// Notes the next chunk: the first of a group lets go of those before.
     pub fn start(&mut self, meta: &ChunkMeta) -> Result<()> {
         if !meta.continues_group {
-            self.spare.extend(self.chunks.drain(..).map(|(_, bytes)| bytes));
+            let freed = self.chunks.drain(..).map(|(_, bytes)| bytes);
+            self.spare.extend(freed.filter(|b| b.capacity() <= LARGEST_KEPT));
             self.spare.truncate(MAX_GROUP);
             self.seen = 0;
         }

@@ -47,6 +47,7 @@ pub struct Archive<'a> {
     pub(super) places: Vec<Place>,
     pub(super) ends: Vec<u64>,
     pub(super) digests: Vec<u128>,
+    pub(super) limits: Limits,
 }
 
 impl<'a> Archive<'a> {
@@ -159,6 +160,7 @@ impl<'a> Archive<'a> {
             places,
             ends,
             digests,
+            limits,
         })
     }
 

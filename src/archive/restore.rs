@@ -3,7 +3,7 @@
 use super::{
     Archive,
     damage::Damage,
-    decode::Buffers,
+    decode::{Buffers, shed},
     digest::{Digests, leaves},
     in_order::InOrder,
     options::Options,
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     Error, Result,
     container::EntryKind,
-    pipeline::{self, numbered},
+    pipeline::{self, Memory, numbered},
     simd::far,
 };
 use std::ops::Range;
@@ -264,9 +264,12 @@ impl Archive<'_> {
     ) -> Result<Restored> {
         let mut digests = Digests::default();
         let mut whole = true;
-        pipeline::run_ordered(
+        let limits = &options.limits;
+        let memory = |w: &Worker| self.memory_of_chunks(jobs[w.group].clone(), limits);
+        pipeline::run_within(
             pipeline::worker_count(options.threads).min(jobs.len().max(1)),
             &options.cancel,
+            Memory { limit: limits.memory, of: memory },
             Worker::default,
             numbered(jobs.len(), |w: &mut Worker, job| w.group = job),
             |w| {
@@ -290,6 +293,8 @@ impl Archive<'_> {
                     }
                     done(w)?;
                 }
+                shed(&mut w.bytes);
+                w.buffers.shed();
                 Ok(())
             },
         )?;

@@ -7,6 +7,7 @@ use crate::{
     Error, Options, Result,
     archive::Base,
     codec::{Accelerator, Method},
+    container::Limits,
     dtype::Dtype,
     pipeline,
     simd::Level,
@@ -28,6 +29,10 @@ pub struct Common {
     /// so does gpu, with a note, where there is none
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: Device,
+    /// Most memory for the chunks that are decoded at the same time: bytes, or a number with k, M,
+    /// G, KiB, MiB, GiB (default: 1GiB). Fewer are at work at once where they are large
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub memory: Option<u64>,
     /// Print nothing but errors
     #[arg(short, long)]
     pub quiet: bool,
@@ -76,6 +81,7 @@ impl Common {
         let options = Options::default()
             .with_device(device)
             .with_threads(self.threads.unwrap_or(0))
+            .with_limits(self.limits())
             .with_cancel(signal::cancel())
             .with_progress(bar.callback());
         log::debug!("{} threads, {}", self.n_threads(), Level::best().name());
@@ -92,6 +98,12 @@ impl Common {
             Device::Adapter(name) => Some(open(name)?),
         };
         Ok(self.opened.get_or_init(|| opened).clone())
+    }
+
+    /// Bounds on what an archive may ask for.
+    pub fn limits(&self) -> Limits {
+        let limits = Limits::default();
+        Limits { memory: self.memory.unwrap_or(limits.memory), ..limits }
     }
 
     /// Threads that will work.
@@ -148,6 +160,24 @@ pub fn method(name: &str) -> std::result::Result<Method, String> {
 pub fn dtype(name: &str) -> std::result::Result<Dtype, String> {
     let dtype = Dtype::parse(name).filter(|d| *d != Dtype::BYTES);
     dtype.ok_or_else(|| "use bf16, f16, f32, f64, f8_e4m3, f8_e5m2, u8, i32, …".into())
+}
+
+/// Parses `--memory`.
+pub fn size(text: &str) -> std::result::Result<u64, String> {
+    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let unit: u64 = match unit {
+        "" | "B" => 1,
+        "k" | "kB" => 1000,
+        "M" | "MB" => 1_000_000,
+        "G" | "GB" => 1_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err("use a number of bytes, or one with k, M, G, KiB, MiB or GiB".into()),
+    };
+    let bytes = number.parse().ok().and_then(|n: u64| n.checked_mul(unit));
+    bytes.ok_or_else(|| "use a whole number that fits".into())
 }
 
 /// Names of all methods.

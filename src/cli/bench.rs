@@ -96,6 +96,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let common = Common {
         threads: Some(args.threads),
         device: args.device,
+        memory: None,
         quiet: args.quiet,
         opened: Default::default(),
     };

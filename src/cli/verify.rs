@@ -44,7 +44,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         let options = args.bases.attach(args.common.options(&bar)?)?;
         verify_stream(&mut pipe::Forward::stdin()?, &options, args.keep_going).map_err(at)?
     } else {
-        let archive = Archive::open(x, Default::default())?;
+        let archive = Archive::open(x, args.common.limits())?;
         let bar = Bar::new(args.common.quiet, "verifying", || Some(archive.total_len()));
         archive
             .verify(&args.bases.attach(args.common.options(&bar)?)?, args.keep_going)
