@@ -91,7 +91,7 @@ impl Source for Turning {
         for (i, byte) in buf.iter_mut().enumerate() {
             let at = offset as usize + i;
             // High bytes of words here and there.
-            if at >= self.head && at % 4 == 3 && at / 4 % 50 == 0 {
+            if at >= self.head && at % 4 == 3 && (at / 4).is_multiple_of(50) {
                 *byte ^= change;
             }
         }

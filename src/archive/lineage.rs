@@ -91,6 +91,7 @@ struct Member {
     any: Option<Error>,
 }
 
+#[allow(clippy::large_enum_variant, reason = "there are as many as files, and most are archives")]
 enum State {
     /// Whole: it has all that it needs.
     Whole(Arc<Base>),
