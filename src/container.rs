@@ -50,12 +50,12 @@ pub struct Limits {
     /// Most memory that decoding takes for the chunks at hand, in bytes, on all threads together:
     /// what they restore, their payloads, what they refer to and scratch. Fewer are decoded at
     /// once where they are large; one that alone takes more is refused. What the caller holds, and
-    /// tables, come on top. Default 1 GiB; not stored.
+    /// tables, come on top. Default 2 GiB; not stored.
     pub memory: u64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { chunk_len: 256 << 20, table_len: 256 << 20, memory: 1 << 30 }
+        Limits { chunk_len: 256 << 20, table_len: 256 << 20, memory: 2 << 30 }
     }
 }

@@ -47,15 +47,15 @@ mod golden;
 /// Promises that a test counts breaches of, and fails for where they are `true`.
 mod promise {
     /// The reader that seeks and the one that does not accept the same archives.
-    pub const AGREEMENT_REQUIRED: bool = false;
+    pub const AGREEMENT_REQUIRED: bool = true;
     /// Names that the filesystem allows come back, and what is no name is refused when writing.
-    pub const NAMES_REQUIRED: bool = false;
+    pub const NAMES_REQUIRED: bool = true;
     /// Input that changes is refused, or the archive of what was read verifies.
-    pub const CHANGING_INPUT_REQUIRED: bool = false;
+    pub const CHANGING_INPUT_REQUIRED: bool = true;
     /// The next run in a directory removes temporaries of killed runs.
-    pub const STALE_TEMPORARIES_REQUIRED: bool = false;
+    pub const STALE_TEMPORARIES_REQUIRED: bool = true;
     /// Tables take memory in proportion to the archive, also where the limits would allow more.
-    pub const SMALL_TABLES_REQUIRED: bool = false;
+    pub const SMALL_TABLES_REQUIRED: bool = true;
 }
 
 #[global_allocator]
