@@ -30,7 +30,7 @@ pub struct Common {
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: Device,
     /// Most memory for the chunks that are decoded at the same time: bytes, or a number with k, M,
-    /// G, KiB, MiB, GiB (default: 1GiB). Fewer are at work at once where they are large
+    /// G, KiB, MiB, GiB (default: 2GiB). Fewer are at work at once where they are large
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory: Option<u64>,
     /// Print nothing but errors
