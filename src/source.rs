@@ -20,6 +20,11 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// Where it is on disk, if it is a file of its own.
+    fn path(&self) -> Option<&std::path::Path> {
+        None
+    }
+
     /// Reads `len` bytes at `offset` into a new buffer, having checked that they exist.
     fn read_vec(&self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
         match offset.checked_add(len) {

@@ -32,6 +32,8 @@ const CHECKED: usize = 4;
 pub struct Base {
     name: String,
     shown: String,
+    /// Where it is on disk, if it is raw.
+    pub(super) place: Option<PathBuf>,
     pub(super) input: Input<'static>,
     /// Where it is an archive.
     pub(super) archive: Option<Arc<Shared>>,
@@ -63,7 +65,9 @@ impl Base {
     ) -> Result<Arc<Base>> {
         if !is_archive(path)? {
             let input = Input::open(path, options.dtype, options.follow_symlinks)?;
-            return Ok(Arc::new(Self::of_input(path, input)));
+            let mut base = Self::of_input(path, input);
+            base.place = Some(path.to_owned());
+            return Ok(Arc::new(base));
         }
         let archive = Archive::open(path, options.limits)?;
         if archive.base_record.is_some() && archive.refers_to_base() {
@@ -112,6 +116,7 @@ impl Base {
         Base {
             name: name.to_string_lossy().into_owned(),
             shown: path.display().to_string(),
+            place: None,
             input,
             archive: None,
             items: OnceLock::new(),

@@ -221,6 +221,10 @@ impl Source for Named {
             None => FileSource::new(fs::File::open(&self.path)?)?.read_at(offset, buf),
         }
     }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
 }
 
 fn bad_name(path: &Path) -> Error {

@@ -32,7 +32,8 @@ pub struct SaveOptions {
     pub full: bool,
     /// What to do while somebody else writes to the store. Default: wait.
     pub locking: Locking,
-    /// Whether `gc` runs after the save. Default `false`.
+    /// Whether `gc` runs after the save. A step that it would remove at once is refused. Default
+    /// `false`.
     pub gc: bool,
 }
 
@@ -87,7 +88,8 @@ impl Store {
     /// failure before that, the store is as it was.
     ///
     /// # Errors
-    /// `InvalidArgument` where the step exists and is not to be replaced; what reading the source
+    /// `InvalidArgument` where the step exists and is not to be replaced, or `gc` would remove it
+    /// at once; what reading the source
     /// and writing the archive report.
     pub fn save(&self, source: &Path, step: u64, options: &SaveOptions) -> Result<Saved> {
         let input = self.open_input(source, &self.options)?;
@@ -123,6 +125,9 @@ impl Store {
             return Err(Error::InvalidArgument(format!(
                 "step {step} is saved already: --force replaces it"
             )));
+        }
+        if options.gc {
+            self.refuse_unkept(step, &listing.steps)?;
         }
         let base = match options.full {
             true => None,
