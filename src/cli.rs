@@ -58,10 +58,12 @@ enum Verb {
     Devices(devices::Args),
 }
 
-/// What a verb came to: done, or done with damage that it has listed.
+/// What a verb came to: done, done with damage that it has listed, or stopped.
 enum Outcome {
     Done,
     Damaged,
+    /// Stopped by a signal, with what there was until then.
+    Stopped,
 }
 
 /// Runs the command with these arguments, the first being the program's name.
@@ -81,6 +83,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
         }
     };
+    // Installs the handler, so that whatever a verb waits for can be stopped.
+    signal::cancel();
     let result = match cli.verb {
         Verb::Compress(args) => compress::run(args),
         Verb::Decompress(args) => decompress::run(args),
@@ -94,9 +98,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Damaged) => ExitCode::FAILURE,
+        Ok(Outcome::Stopped) => ExitCode::from(signal::STOPPED),
         Err(_) if signal::stopped() => {
-            report::error("stopped; nothing was left behind");
-            ExitCode::from(130)
+            signal::say();
+            ExitCode::from(signal::STOPPED)
         }
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => {
             ExitCode::FAILURE

@@ -29,6 +29,11 @@ pub trait Source: Send + Sync {
         Ok(false)
     }
 
+    /// Where it is on disk, if it is a file of its own.
+    fn path(&self) -> Option<&std::path::Path> {
+        None
+    }
+
     /// When somebody last wrote to it before it was opened, where that is known.
     fn changed_at(&self) -> Option<SystemTime> {
         None

@@ -32,6 +32,7 @@ mod image;
 mod lock;
 mod policy;
 mod record;
+mod repair;
 mod restore;
 mod save;
 mod snapshot;
@@ -123,6 +124,11 @@ impl Store {
     pub fn open(root: &Path) -> Result<Store> {
         let path = root.join(STORE_FILE);
         let bytes = fs::read(&path).map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound if repair::has_steps(root) => Error::InvalidArgument(format!(
+                "{} has steps, but {STORE_FILE} is missing: lmc-gpu store repair {} writes it anew",
+                root.display(),
+                root.display()
+            )),
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
                 Error::InvalidArgument(format!(
                     "{} is not a store: make one with lmc-gpu store init {}",
@@ -134,12 +140,19 @@ impl Store {
         })?;
         let policy = read_guarded(&bytes, STORE_FORMAT)
             .and_then(|object| Policy::from_json(object.get("policy")))
-            .map_err(|e| e.at(path.display()))?;
+            .map_err(|e| match e {
+                Error::Corrupt(why) => Error::Corrupt(format!(
+                    "{}: {why}: lmc-gpu store repair {} writes it anew and keeps every step",
+                    path.display(),
+                    root.display()
+                )),
+                e => e.at(path.display()),
+            })?;
         Ok(Store { root: root.to_owned(), policy, options: Options::default() })
     }
 
     /// The same store with options for coding: threads, method, progress, cancelling, limits.
-    /// Its base and `force` are set by the store itself.
+    /// Its base and what is overwritten are set by the store itself.
     #[must_use]
     pub fn with_options(mut self, options: Options) -> Store {
         self.options = options;

@@ -23,10 +23,14 @@ mod data;
 mod device;
 #[path = "cli/look.rs"]
 mod look;
+#[path = "cli/output.rs"]
+mod output;
 #[path = "cli/pipe.rs"]
 mod pipe;
 #[path = "cli/shown.rs"]
 mod shown;
+#[path = "cli/stop.rs"]
+mod stop;
 
 /// A directory that goes away, and the command run in it.
 struct Place(tempfile::TempDir);

@@ -18,7 +18,7 @@ use crate::{
     source::Source,
 };
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
@@ -31,6 +31,8 @@ pub(super) const CHECKED_WELL: usize = 64;
 pub struct Base {
     name: Name,
     shown: String,
+    /// Where it is on disk, if it is raw.
+    pub(super) place: Option<PathBuf>,
     pub(super) input: Input<'static>,
     /// Where it is an archive.
     pub(super) archive: Option<Arc<Shared>>,
@@ -81,6 +83,7 @@ impl Base {
         Base {
             name,
             shown: path.display().to_string(),
+            place: None,
             input,
             archive: None,
             items: OnceLock::new(),

@@ -7,6 +7,7 @@ use super::{
     options::Options,
     output::AtomicFile,
     plan::{ChunkPlan, plan},
+    protected::Protected,
     same::Originals,
     spare::{Lent, Worker},
     writer::Writer,
@@ -98,12 +99,14 @@ impl Write for FarWriter<'_> {
 /// Compresses a file or directory into the archive `out`.
 ///
 /// # Errors
-/// `InvalidArgument` where `out` exists and [`Options::force`] is not set, or the input holds
-/// something that cannot be stored; `Io`, also where a file changed while it was read and
-/// [`Options::allow_changes`] is not set; `BaseMismatch` where the base did.
+/// `InvalidArgument` where `out` exists and is not to be replaced ([`Options::overwrite`]), where
+/// it is, contains or lies in the input or a base, or where the input holds something that cannot
+/// be stored; `Io`, also where a file changed while it was read and [`Options::allow_changes`] is
+/// not set; `BaseMismatch` where the base did.
 pub fn compress_path(path: &Path, out: &Path, options: &Options) -> Result<Summary> {
     let input = Input::open(path, options.dtype, options.follow_symlinks)?;
-    let mut file = AtomicFile::create(out, options.force)?;
+    Protected::of(options).with_place(path).with_input(&input).refuse(out)?;
+    let mut file = AtomicFile::create(out, options.overwrite)?;
     let summary = compress_input(&input, options, &mut file)
         .map_err(|e| if matches!(e, Error::Io { .. }) { e } else { e.at(path.display()) })?;
     file.commit()?;
@@ -115,7 +118,8 @@ pub fn compress_path(path: &Path, out: &Path, options: &Options) -> Result<Summa
 /// # Errors
 /// As for [`compress_path`].
 pub fn compress_files(input: &Input<'_>, out: &Path, options: &Options) -> Result<Summary> {
-    let mut file = AtomicFile::create(out, options.force)?;
+    Protected::of(options).with_input(input).refuse(out)?;
+    let mut file = AtomicFile::create(out, options.overwrite)?;
     let summary = compress_input(input, options, &mut file)?;
     file.commit()?;
     Ok(summary)

@@ -3,7 +3,7 @@
 //! Of an archive only the chunks are read that hold a file's header or the tensors asked for.
 //! Tensors that are strided views become contiguous, big-endian ones little-endian.
 
-use super::{AtomicFile, Checkpoint, Options};
+use super::{AtomicFile, Checkpoint, Options, protected::Protected};
 use crate::{
     Error, Result,
     container::{EntryKind, Name},
@@ -30,7 +30,8 @@ pub struct Extracted {
 ///
 /// # Errors
 /// `InvalidArgument` where a name is unknown (the nearest ones are listed) or ambiguous (all are
-/// listed), or `out` exists and [`Options::force`] is not set; `Unsupported` for element types
+/// listed), or `out` exists and is not to be replaced ([`Options::overwrite`]) or
+/// is read itself; `Unsupported` for element types
 /// that safetensors cannot hold; everything that reading can report.
 pub fn extract(
     checkpoint: &Checkpoint,
@@ -39,7 +40,13 @@ pub fn extract(
     options: &Options,
 ) -> Result<Extracted> {
     let found = find(checkpoint, names)?;
-    let mut file = AtomicFile::create(out, options.force)?;
+    let protected = Protected::of(options);
+    let protected = match checkpoint {
+        Checkpoint::Raw(input) => protected.with_input(input),
+        Checkpoint::Archive(archive) => protected.with_archive(archive),
+    };
+    protected.refuse(out)?;
+    let mut file = AtomicFile::create(out, options.overwrite)?;
     let extracted = write(checkpoint, &found, &mut file, options)?;
     file.commit()?;
     Ok(extracted)

@@ -21,6 +21,8 @@ use super::{
     in_order::InOrder,
     known::{Kept, resolve},
     options::Options,
+    output::open_stream,
+    protected::Protected,
     receive::{Receiver, Record, ends_of},
     restore::{Restored, is_content},
     spool::{Spool, Spooled},
@@ -46,17 +48,21 @@ use std::{
 ///
 /// # Errors
 /// `Corrupt` and `Truncated` name file and chunk; `InvalidArgument` where `out` exists and
-/// [`Options::force`] is not set; `Unsupported`, `LimitExceeded`, `Io`.
+/// is not to be replaced ([`Options::overwrite`]), or is needed as it is; `Unsupported`, `LimitExceeded`, `Io`.
 pub fn decompress_stream(
     reader: &mut (dyn Read + Send),
     out: &Path,
     options: &Options,
     keep_going: bool,
 ) -> Result<Restored> {
+    Protected::of(options).refuse(out)?;
+    if let Some(mut stream) = open_stream(out)? {
+        return decompress_to_writer(reader, &mut stream, options);
+    }
     let mut receiver = Receiver::new(reader, options.limits, keep_going)?;
     let manifest = receiver.manifest()?;
     let ends = ends_of(&manifest);
-    let target = Target::create(&manifest, &ends, out, options.force)?;
+    let target = Target::create(&manifest, &ends, out, options.overwrite)?;
     let sink = Sink::Target(&target);
     let restored = Forward::new(&manifest, &ends, sink, keep_going, &OnceLock::new())
         .run(receiver, options)?;

@@ -263,6 +263,10 @@ impl Source for Named {
             None => FileSource::new(fs::File::open(&self.path)?)?.read_at(offset, buf),
         }
     }
+
+    fn path(&self) -> Option<&Path> {
+        Some(&self.path)
+    }
 }
 
 fn kind_of(path: &Path, follow: bool) -> Result<EntryKind> {

@@ -152,7 +152,9 @@ impl<'o> Lineage<'o> {
         let options = self.options;
         if !is_archive(path)? {
             let input = Input::open(path, options.dtype, options.follow_symlinks)?;
-            return Ok(State::Whole(Arc::new(Base::of_input(path, input))));
+            let mut base = Base::of_input(path, input);
+            base.place = Some(path.to_owned());
+            return Ok(State::Whole(Arc::new(base)));
         }
         let archive = Archive::open(path, options.limits)?;
         if archive.base_record.is_some() && archive.refers_to_base() {

@@ -9,10 +9,31 @@ use crate::{
     predict::adam::Hints,
     simd::Level,
 };
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 /// Called with the number of input bytes dealt with since the last call, from any thread.
 pub type Progress = Arc<dyn Fn(u64) + Send + Sync>;
+
+/// What of existing output is replaced. Never replaced are the input, the base and every base of
+/// its chain, directories that contain one of them, what lies in one of them, and what is neither
+/// a file nor a directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overwrite {
+    /// Nothing: output that exists is an error.
+    #[default]
+    Refuse,
+    /// A file; of a directory those files that are written anew. Others in it stay.
+    Files,
+    /// As `Files`, but a directory is replaced as a whole, with whatever else it holds.
+    Directory,
+}
+
+impl From<bool> for Overwrite {
+    /// What `--force` means.
+    fn from(force: bool) -> Overwrite {
+        if force { Overwrite::Files } else { Overwrite::Refuse }
+    }
+}
 
 /// Choices for compressing and decompressing. Start from `Options::default()` and change what
 /// matters with the `with_*` methods.
@@ -35,8 +56,11 @@ pub struct Options {
     pub dtype: Option<Dtype>,
     /// Whether symbolic links are followed; they are refused otherwise, which is the default.
     pub follow_symlinks: bool,
-    /// Whether existing output is replaced. Default `false`.
-    pub force: bool,
+    /// What of existing output is replaced. Default: nothing.
+    pub overwrite: Overwrite,
+    /// What output must never replace, contain or lie in, beside what the work itself reads and
+    /// knows the place of. Default: nothing.
+    pub protected: Vec<PathBuf>,
     /// Whether input may change while it is read: what was read is stored, and a note names every
     /// file that changed. Otherwise, which is the default, that is an error. A file that becomes
     /// shorter and a base that changes are errors in any case. Only for compressing.
@@ -65,7 +89,8 @@ impl Default for Options {
             level: Level::best(),
             dtype: None,
             follow_symlinks: false,
-            force: false,
+            overwrite: Overwrite::Refuse,
+            protected: Vec::new(),
             allow_changes: false,
             base: None,
             optimizer: Hints::default(),
@@ -99,7 +124,8 @@ with_methods! {
         with_level level: Level,
         with_dtype dtype: Option<Dtype>,
         with_follow_symlinks follow_symlinks: bool,
-        with_force force: bool,
+        with_overwrite overwrite: Overwrite,
+        with_protected protected: Vec<PathBuf>,
         with_allow_changes allow_changes: bool,
         with_base base: Option<Arc<Base>>,
         with_optimizer optimizer: Hints,
@@ -114,6 +140,12 @@ with_methods! {
 const WAITING: usize = 2;
 
 impl Options {
+    /// Sets [`Options::overwrite`] to [`Overwrite::Files`] or [`Overwrite::Refuse`].
+    #[must_use]
+    pub fn with_force(self, force: bool) -> Self {
+        self.with_overwrite(force.into())
+    }
+
     /// Coders for at most `jobs` jobs.
     pub(super) fn coders(&self, jobs: usize) -> usize {
         let waiting = if self.device.is_some() { WAITING } else { 0 };

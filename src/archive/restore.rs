@@ -7,6 +7,8 @@ use super::{
     digest::{Digests, leaves},
     in_order::InOrder,
     options::Options,
+    output::open_stream,
+    protected::Protected,
     target::Target,
 };
 use crate::{
@@ -146,14 +148,22 @@ impl Archive<'_> {
         self.run_kept(options, keep_going, |_| Ok(()), |_| Ok(()))
     }
 
-    /// Restores the file or directory to `out`, which appears whole or not at all.
+    /// Restores the file or directory to `out`, which appears whole or not at all. A pipe or
+    /// character device takes the bytes of a single file as they come.
     ///
     /// # Errors
     /// As for [`Archive::verify`]; with `keep_going` damaged stretches are zero-filled instead.
-    /// `InvalidArgument` where `out` exists and [`Options::force`] is not set; `Io`.
+    /// `InvalidArgument` where `out` exists and is not to be replaced ([`Options::overwrite`]), or
+    /// is, contains or lies in the archive or a base of its chain; `Io`.
     pub fn restore(&self, out: &Path, options: &Options, keep_going: bool) -> Result<Restored> {
         self.ensure_base(options)?;
-        let target = Target::create(&self.manifest, &self.ends, out, options.force)?;
+        Protected::of(options).with_archive(self).refuse(out)?;
+        if !self.manifest.is_directory
+            && let Some(mut stream) = open_stream(out)?
+        {
+            return self.restore_to_writer(&mut stream, options, keep_going);
+        }
+        let target = Target::create(&self.manifest, &self.ends, out, options.overwrite)?;
         let put = |w: &mut Worker| match w.damage {
             Some(_) => Ok(()),
             None => target.put(&self.chunks[w.job].meta.pieces, &w.bytes),

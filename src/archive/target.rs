@@ -1,6 +1,6 @@
 //! Where restored bytes go: a file or a directory.
 
-use super::output::{AtomicDirectory, AtomicFile};
+use super::{directory::AtomicDirectory, options::Overwrite, output::AtomicFile};
 use crate::{
     Error, Result,
     container::{EntryKind, Manifest, Piece},
@@ -30,15 +30,15 @@ impl<'m> Target<'m> {
         manifest: &'m Manifest,
         ends: &'m [u64],
         out: &Path,
-        force: bool,
+        overwrite: Overwrite,
     ) -> Result<Target<'m>> {
         if !manifest.is_directory {
-            let file = AtomicFile::create(out, force)?;
+            let file = AtomicFile::create(out, overwrite)?;
             let len = manifest.entries.first().map_or(0, |e| e.len);
             file.file().set_len(len).map_err(|e| Error::io("write", out, e))?;
             return Ok(Target { manifest, ends, place: Place::File(file, out.to_owned()) });
         }
-        let directory = AtomicDirectory::create(out, force)?;
+        let directory = AtomicDirectory::create(out, overwrite, manifest)?;
         for entry in &manifest.entries {
             let path = directory.path().join(entry.path.to_path()?);
             let failed = |e| Error::io("create", &path, e);
@@ -100,16 +100,10 @@ impl<'m> Target<'m> {
 
     /// Puts everything on disk and gives it its name.
     pub fn commit(self) -> Result<()> {
-        let directory = match self.place {
-            Place::File(file, _) => return file.commit(),
-            Place::Directory(directory) => directory,
-        };
-        for entry in self.manifest.entries.iter().rev() {
-            let path = directory.path().join(entry.path.to_path()?);
-            let synced = File::open(&path).and_then(|f| f.sync_all());
-            synced.map_err(|e| Error::io("sync", &path, e))?;
+        match self.place {
+            Place::File(file, _) => file.commit(),
+            Place::Directory(directory) => directory.commit(self.manifest),
         }
-        directory.commit()
     }
 }
 

@@ -20,11 +20,13 @@ pub struct Effort {
     pub seconds: f64,
     /// Runs at most.
     pub max_runs: usize,
+    /// Whether to repeat nothing any more: somebody waits for the end.
+    pub stopped: fn() -> bool,
 }
 
 impl Default for Effort {
     fn default() -> Self {
-        Effort { seconds: 0.5, max_runs: 9 }
+        Effort { seconds: 0.5, max_runs: 9, stopped: || false }
     }
 }
 
@@ -106,7 +108,8 @@ pub fn measure(codec: &mut dyn Codec, parts: &[Part], effort: Effort) -> Result<
         let seconds = begin.elapsed().wall;
         // The first run pays for fresh pages: two more, where that does not take long.
         let enough = encode.runs() > 2 || seconds >= 4.0 * effort.seconds;
-        if encode.runs() >= effort.max_runs || (seconds >= effort.seconds && enough) {
+        let enough = enough && seconds >= effort.seconds || (effort.stopped)();
+        if encode.runs() >= effort.max_runs || enough {
             break;
         }
     }

@@ -83,7 +83,7 @@ mod tests {
     /// Measures a method once, which compares what it decodes with the input.
     fn check(name: &str, spec: &Spec, seed: u64) {
         let input = Input::flat(spec.name(), spec.dtype, generate(spec, seed));
-        let effort = Effort { seconds: 0.0, max_runs: 1 };
+        let effort = Effort { seconds: 0.0, max_runs: 1, ..Effort::default() };
         let mut codec = codec(name, 1).unwrap();
         let found = record(codec.as_mut(), &input, Floor::default(), effort);
         let found = found.unwrap_or_else(|e| panic!("{name} on {}: {e}", spec.name()));

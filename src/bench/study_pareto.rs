@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn a_method_that_fails_or_lies_is_reported_and_the_rest_goes_on() {
         let mut progress = |_: bench::Tick<'_>| true;
-        let effort = Effort { seconds: 0.0, max_runs: 1 };
+        let effort = Effort { seconds: 0.0, max_runs: 1, ..Effort::default() };
         let mut context = Context::new(1, 1, effort, &mut progress);
         let mut report = Report::new("t", 1, 1);
         let inputs = synthetic_inputs(5000, 1);
@@ -183,7 +183,7 @@ mod tests {
     fn two_runs_of_one_seed_give_the_same_ratios_to_the_last_digit() {
         let once = |seed| {
             let mut progress = |_: bench::Tick<'_>| true;
-            let effort = Effort { seconds: 0.0, max_runs: 1 };
+            let effort = Effort { seconds: 0.0, max_runs: 1, ..Effort::default() };
             let mut context = Context::new(seed, 1, effort, &mut progress);
             let mut report = Report::new("t", seed, 1);
             let mut codecs: Vec<_> = ["auto", "lmc", "sem", "bg-bzip2", "xz-6"]
@@ -205,7 +205,7 @@ mod tests {
             left -= 1;
             left > 0
         };
-        let effort = Effort { seconds: 0.0, max_runs: 1 };
+        let effort = Effort { seconds: 0.0, max_runs: 1, ..Effort::default() };
         let mut context = Context::new(1, 1, effort, &mut progress);
         let mut report = Report::new("t", 1, 1);
         run(&synthetic_inputs(5000, 1), &mut codecs(), &mut context, &mut report);

@@ -5,7 +5,7 @@ use super::{absent::Absent, progress::Bar, signal};
 use crate::gpu;
 use crate::{
     Error, Options, Result,
-    archive::Base,
+    archive::{Base, Overwrite},
     codec::{Accelerator, Method},
     container::Limits,
     dtype::Dtype,
@@ -193,6 +193,26 @@ pub fn is_pipe(path: &Path) -> bool {
 /// A path for people: what `-` stands for is said.
 pub fn shown(path: &Path, pipe: &'static str) -> String {
     if is_pipe(path) { pipe.into() } else { path.display().to_string() }
+}
+
+/// An output as it was named: names of standard output stand for it, so that what is behind it is
+/// written to as it was opened.
+pub fn output(path: &Path) -> PathBuf {
+    let names = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+    match cfg!(unix) && names.iter().any(|name| path == Path::new(name)) {
+        true => PathBuf::from("-"),
+        false => path.to_owned(),
+    }
+}
+
+/// Where an input is: standard input may be a file too.
+pub fn place(path: &Path) -> PathBuf {
+    if is_pipe(path) { PathBuf::from("/dev/stdin") } else { path.to_owned() }
+}
+
+/// What `--force` and `--force-replace-dir` mean together.
+pub fn overwrite(force: bool, replace_dir: bool) -> Overwrite {
+    if replace_dir { Overwrite::Directory } else { force.into() }
 }
 
 /// A file that can only be read forward: a named pipe, a device.

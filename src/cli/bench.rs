@@ -124,7 +124,8 @@ pub fn run(args: Args) -> Result<Outcome> {
         }
         !signal::stopped()
     };
-    let mut context = Context::new(args.seed, common.n_threads(), Effort::default(), &mut progress);
+    let effort = Effort { stopped: signal::stopped, ..Effort::default() };
+    let mut context = Context::new(args.seed, common.n_threads(), effort, &mut progress);
     context.device = device;
     let found = request::run(&request, &mut context);
     if let Some(bar) = &bar {
@@ -143,10 +144,10 @@ pub fn run(args: Args) -> Result<Outcome> {
     };
     let page = args.report.as_ref().map_or(Ok(()), |path| write(path, &found.to_html()));
     json.and(page)?;
-    Ok(if found.failures.is_empty() && !found.interrupted {
-        Outcome::Done
-    } else {
-        Outcome::Damaged
+    Ok(match (found.interrupted, found.failures.is_empty()) {
+        (true, _) => Outcome::Stopped,
+        (false, true) => Outcome::Done,
+        (false, false) => Outcome::Damaged,
     })
 }
 

@@ -83,7 +83,9 @@ pub fn run(args: Args) -> Result<Outcome> {
                 .with_dtype(args.dtype)
                 .with_follow_symlinks(args.follow)
                 .with_force(args.force)
-                .with_allow_changes(args.allow_changes);
+                .with_allow_changes(args.allow_changes)
+                // No output may take the place of another one's input either.
+                .with_protected(args.inputs.iter().map(|i| args::place(i)).collect());
             compress(input, output, &options)?
         };
         report::notes(args.common.quiet, &summary.notes);
@@ -132,7 +134,7 @@ fn compress(input: &Path, output: &Path, options: &Options) -> Result<Summary> {
             compress_reader(&mut pipe::Forward::stdin()?, "stdin", &mut *out, options)
         }
         (true, false) => {
-            let mut file = AtomicFile::create(output, options.force)?;
+            let mut file = AtomicFile::with_options(output, options)?;
             let mut input = pipe::Forward::stdin()?;
             let summary = compress_reader(&mut input, "stdin", &mut file, options)?;
             file.commit()?;
@@ -183,7 +185,7 @@ fn outputs(args: &Args) -> Result<Vec<PathBuf>> {
             Some(out)
         }
         Some(out) if out.is_dir() && !args::is_pipe(&args.inputs[0]) => Some(out),
-        Some(out) => return Ok(vec![out.clone()]),
+        Some(out) => return Ok(vec![args::output(out)]),
         None => None,
     };
     let mut outputs = Vec::new();

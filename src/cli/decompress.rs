@@ -40,9 +40,12 @@ pub struct Args {
     /// Restore what is undamaged, fill the rest with zeros, list it and exit with 1
     #[arg(long)]
     keep_going: bool,
-    /// Replace output that exists
+    /// Replace output that exists; of a directory only the files that the archive has
     #[arg(long)]
     force: bool,
+    /// Replace a directory as a whole, with whatever else it holds
+    #[arg(long)]
+    force_replace_dir: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -58,7 +61,9 @@ pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let restored = {
         let bar = Bar::new(args.common.quiet, "restoring", || total_len(&args.archive));
-        let options = args.bases.attach(args.common.options(&bar)?.with_force(args.force))?;
+        let overwrite = args::overwrite(args.force, args.force_replace_dir);
+        let options = args.bases.attach(args.common.options(&bar)?.with_overwrite(overwrite))?;
+        let options = options.with_protected(vec![args::place(&args.archive)]);
         restore(&args, &output, &options).inspect_err(|e| {
             let is_damage = matches!(e, Error::Corrupt(_) | Error::Truncated(_));
             // What came through a pipe is gone, and cannot be looked at again.
@@ -153,7 +158,7 @@ fn total_len(x: &Path) -> Option<u64> {
 
 fn output(args: &Args) -> Result<PathBuf> {
     if let Some(output) = &args.output {
-        return Ok(output.clone());
+        return Ok(args::output(output));
     }
     let x = &args.archive;
     if args::is_pipe(x) {

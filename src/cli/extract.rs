@@ -51,14 +51,14 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let output = match &args.output {
-        Some(output) => output.clone(),
+        Some(output) => args::output(output),
         None => beside(&args)?,
     };
     let to_pipe = args::is_pipe(&output);
     let bar = Bar::new(true, "", || None);
     let options = args.common.options(&bar)?;
     let options = options.with_follow_symlinks(args.follow).with_force(args.force);
-    let options = args.bases.attach(options)?;
+    let options = args.bases.attach(options)?.with_protected(vec![args.path.clone()]);
     let checkpoint = Checkpoint::open(&args.path, &options)?;
     let at = |e: Error| match e {
         Error::Io { .. } | Error::BaseMismatch(_) => e,

@@ -2,9 +2,13 @@
 
 mod print;
 
-use super::{Outcome, args::Common, progress::Bar};
+use super::{
+    Outcome,
+    args::{self, Common},
+    progress::Bar,
+};
 use crate::{
-    Error, Result,
+    Error, Options, Result,
     store::{GcOptions, Locking, Policy, SaveOptions, Store},
 };
 use clap::{Subcommand, ValueEnum};
@@ -30,6 +34,7 @@ pub struct Args {
 #[derive(Subcommand)]
 enum Verb {
     Init(Init),
+    Repair(Repair),
     Save(Save),
     Restore(Restore),
     List(List),
@@ -92,6 +97,21 @@ struct Init {
     output: Output,
 }
 
+/// Write a damaged or missing lmc-store.json anew; every step stays
+///
+/// Nothing but the policy is lost with that file. It becomes the default one, by which gc keeps
+/// every step: `store init DIR --force` gives the store another.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Example:
+  lmc-gpu store repair runs/7b")]
+struct Repair {
+    /// The store
+    dir: PathBuf,
+    #[command(flatten)]
+    output: Output,
+}
+
 /// Store a file or directory as a step
 ///
 /// When this returns, the step is on disk. A base that is damaged does not matter: the step is
@@ -148,9 +168,12 @@ struct Restore {
     /// The file or directory to restore to
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Replace existing output
+    /// Replace existing output; of a directory only the files that the archive has
     #[arg(long)]
     force: bool,
+    /// Replace a directory as a whole, with whatever else it holds
+    #[arg(long)]
+    force_replace_dir: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
@@ -249,6 +272,10 @@ impl Output {
 pub fn run(args: Args) -> Result<Outcome> {
     match args.verb {
         Verb::Init(a) => init(&a),
+        Verb::Repair(a) => {
+            print::policy(&Store::repair(&a.dir, None)?, &a.output)?;
+            Ok(Outcome::Done)
+        }
         Verb::Save(a) => save(&a),
         Verb::Restore(a) => restore(&a),
         Verb::List(a) => {
@@ -270,7 +297,9 @@ pub fn run(args: Args) -> Result<Outcome> {
             let stats = Store::open(&a.dir)?.stats()?;
             if let Some(path) = &a.plot {
                 let page = stats.to_html(&a.dir.display().to_string());
-                print::write_page(path, &page, a.force)?;
+                let options = Options::default().with_force(a.force);
+                let options = options.with_protected(vec![a.dir.clone()]);
+                print::write_page(path, &page, &options)?;
             }
             print::stats(&stats, a.plot.as_deref(), &a.output)?;
             Ok(Outcome::Done)
@@ -294,6 +323,8 @@ fn init(a: &Init) -> Result<Outcome> {
             store.set_policy(policy)?;
             store
         }
+        Err(Error::Corrupt(_)) if a.force => Store::repair(&a.dir, Some(policy))?,
+        Err(e @ (Error::Corrupt(_) | Error::Unsupported(_))) => return Err(e),
         _ => Store::init(&a.dir, policy)?,
     };
     print::policy(&store, &a.output)?;
@@ -330,7 +361,7 @@ fn restore(a: &Restore) -> Result<Outcome> {
     let bar = Bar::new(a.common.quiet, "restoring", total);
     let store = store.with_options(a.common.options(&bar)?);
     let started = std::time::Instant::now();
-    let restored = store.restore(step, &a.output, a.force)?;
+    let restored = store.restore(step, &a.output, args::overwrite(a.force, a.force_replace_dir))?;
     drop(bar);
     let seconds = started.elapsed().as_secs_f64();
     print::restored(step, &restored, seconds, &Output::of(a.json, &a.common))?;

@@ -7,8 +7,11 @@ use super::{
     Locking, Policy, STEPS, StepRecord, Store,
     record::{parse_archive_name, stem},
 };
-use crate::{Error, Result};
-use std::{collections::HashSet, fs, io};
+use crate::{
+    Error, Result,
+    archive::{Holder, holder},
+};
+use std::{collections::HashSet, fs, io, path::Path};
 
 /// Choices for `gc`.
 #[derive(Clone, Debug, Default)]
@@ -136,6 +139,22 @@ impl Store {
         Ok(removed)
     }
 
+    /// Refuses to save a step that `gc` would remove at once.
+    pub(super) fn refuse_unkept(&self, step: u64, steps: &[StepRecord]) -> Result<()> {
+        let above = steps.iter().filter(|r| r.step > step).count() as u64;
+        if self.policy.keeps(step, above) {
+            return Ok(());
+        }
+        let (dir, highest) = (self.root.display(), steps.last().map_or(0, |r| r.step));
+        Err(Error::InvalidArgument(format!(
+            "gc would remove step {step} at once: the policy keeps {}, and there are {above} steps \
+             above it, up to {highest}. Save it without --gc; or, where training went back, remove \
+             those first (lmc-gpu store gc {dir} --drop-after {step}); or give the store another \
+             policy (lmc-gpu store init {dir} --force)",
+            self.policy.kept()
+        )))
+    }
+
     fn remove_step(&self, record: &StepRecord) -> Result<()> {
         self.remove_file(&format!("{}.json", stem(record.step)))?;
         self.sync_steps()?;
@@ -169,7 +188,7 @@ impl Store {
         let mut strays = self.names()?;
         strays.retain(|name| {
             let archive = parse_archive_name(name).is_some() && listing.unreadable.is_empty();
-            is_temporary(name) || archive && !named.contains(name.as_str())
+            is_left_over(&self.step_path(name)) || archive && !named.contains(name.as_str())
         });
         Ok(strays)
     }
@@ -180,7 +199,7 @@ impl Store {
         // What a killed change of the policy left.
         for entry in fs::read_dir(&self.root).map_err(|e| Error::io("read", &self.root, e))? {
             let path = entry.map_err(|e| Error::io("read", &self.root, e))?.path();
-            if path.file_name().and_then(|n| n.to_str()).is_some_and(is_temporary) {
+            if is_left_over(&path) {
                 fs::remove_file(&path).map_err(|e| Error::io("remove", &path, e))?;
             }
         }
@@ -195,7 +214,9 @@ impl Store {
     }
 }
 
-/// Whether a file is being written, or was when its writer was killed.
-fn is_temporary(name: &str) -> bool {
-    name.starts_with(".lmc-") && name.ends_with(".tmp")
+/// Whether a file was being written when its writer was killed.
+fn is_left_over(path: &Path) -> bool {
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let is_temporary = name.starts_with(".lmc-") && name.ends_with(".tmp");
+    is_temporary && !matches!(holder(path), Holder::Alive)
 }

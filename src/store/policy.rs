@@ -68,6 +68,19 @@ impl Policy {
         }
     }
 
+    /// Which steps `gc` keeps, in words.
+    pub(super) fn kept(&self) -> String {
+        let last = match self.keep_last.unwrap_or(0).max(1) {
+            1 => "the highest step".to_owned(),
+            n => format!("the {n} highest steps"),
+        };
+        match (self.keep_last, self.keep_every) {
+            (None, None) => "every step".into(),
+            (_, None) => last,
+            (_, Some(every)) => format!("{last} and the multiples of {every}"),
+        }
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         let wrong = |what: &str| Err(Error::InvalidArgument(format!("policy: {what}")));
         if !(0.0..=1.0).contains(&self.rebase_above) {

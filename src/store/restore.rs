@@ -3,7 +3,7 @@
 use super::{Snapshot, StepRecord, Store, record::stored_files};
 use crate::{
     Error, Result,
-    archive::{Archive, Restored},
+    archive::{Archive, Overwrite, Restored},
 };
 use std::path::Path;
 
@@ -47,13 +47,21 @@ impl Store {
         Ok(archive)
     }
 
-    /// Restores a step to `out`, which appears whole or not at all. Existing output is replaced
-    /// where `force` says so.
+    /// Restores a step to `out`, which appears whole or not at all. Of existing output that is
+    /// replaced which `overwrite` says; `true` stands for [`Overwrite::Files`], `false` for
+    /// [`Overwrite::Refuse`].
     ///
     /// # Errors
-    /// As for [`Store::open_step`] and [`Archive::restore`].
-    pub fn restore(&self, step: u64, out: &Path, force: bool) -> Result<Restored> {
-        let options = self.options.clone().with_force(force);
+    /// As for [`Store::open_step`] and [`Archive::restore`]; `InvalidArgument` where `out` is,
+    /// contains or lies in the store.
+    pub fn restore(
+        &self,
+        step: u64,
+        out: &Path,
+        overwrite: impl Into<Overwrite>,
+    ) -> Result<Restored> {
+        let mut options = self.options.clone().with_overwrite(overwrite.into());
+        options.protected.push(self.root.clone());
         let archive = self.open_step(step)?;
         archive.restore(out, &options, false).map_err(|e| match e {
             Error::InvalidArgument(_) => e,

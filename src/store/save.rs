@@ -32,7 +32,8 @@ pub struct SaveOptions {
     pub full: bool,
     /// What to do while somebody else writes to the store. Default: wait.
     pub locking: Locking,
-    /// Whether `gc` runs after the save. Default `false`.
+    /// Whether `gc` runs after the save. A step that it would remove at once is refused. Default
+    /// `false`.
     pub gc: bool,
 }
 
@@ -87,9 +88,9 @@ impl Store {
     /// failure before that, the store is as it was.
     ///
     /// # Errors
-    /// `InvalidArgument` where the step exists and is not to be replaced; what reading the source
-    /// and writing the archive report, `Io` also where a file changed while it was read, unless
-    /// [`crate::Options::allow_changes`] is set.
+    /// `InvalidArgument` where the step exists and is not to be replaced, or `gc` would remove it
+    /// at once; what reading the source and writing the archive report, `Io` also where a file
+    /// changed while it was read, unless [`crate::Options::allow_changes`] is set.
     pub fn save(&self, source: &Path, step: u64, options: &SaveOptions) -> Result<Saved> {
         let asked = Instant::now();
         let _lock = self.lock(options.locking)?;
@@ -139,6 +140,9 @@ impl Store {
             return Err(Error::InvalidArgument(format!(
                 "step {step} is saved already: --force replaces it"
             )));
+        }
+        if options.gc {
+            self.refuse_unkept(step, &listing.steps)?;
         }
         let base = match options.full {
             true => None,

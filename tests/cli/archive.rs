@@ -48,7 +48,7 @@ fn directories_come_back_with_all_that_is_below_them() {
     same_tree(&at.path("ckpt"), &at.path("back"));
     assert!(at.fails(2, &["decompress", "ckpt.lmc", "-o", "back"]).contains("--force"));
     at.write("back/stale", b"x");
-    at.ok(&["decompress", "ckpt.lmc", "-o", "back", "--force"]);
+    at.ok(&["decompress", "ckpt.lmc", "-o", "back", "--force-replace-dir"]);
     same_tree(&at.path("ckpt"), &at.path("back"));
     fs::create_dir(at.path("none")).unwrap();
     at.ok(&["compress", "none"]);

@@ -2,7 +2,7 @@
 
 use super::Output;
 use crate::{
-    Error, Result,
+    Error, Options, Result,
     archive::{AtomicFile, Restored},
     cli::report,
     store::{Listing, Removed, Saved, Stats, StepRecord, Store, Verified},
@@ -298,8 +298,8 @@ pub fn stats(stats: &Stats, plot: Option<&Path>, output: &Output) -> Result<()> 
     )
 }
 
-pub fn write_page(path: &Path, page: &str, force: bool) -> Result<()> {
-    let mut file = AtomicFile::create(path, force)?;
+pub fn write_page(path: &Path, page: &str, options: &Options) -> Result<()> {
+    let mut file = AtomicFile::with_options(path, options)?;
     file.write_all(page.as_bytes()).map_err(|e| Error::io("write", path, e))?;
     file.commit()
 }
