@@ -213,6 +213,7 @@ fn inspecting_many_tensors_takes_a_small_multiple_of_their_header() {
 }
 
 /// Does something only where the test above runs it.
+#[cfg(feature = "cli")]
 #[test]
 fn the_command_prints() {
     let Ok(path) = std::env::var("INSPECTED") else { return };
