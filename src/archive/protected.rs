@@ -85,6 +85,13 @@ impl Protected {
         };
         for place in self.places.iter().chain(&self.files) {
             if at.is_some() && at == identity(place) {
+                if out == place {
+                    return Err(Error::InvalidArgument(format!(
+                        "{} is read for this output, and needed as it is: choose another output \
+                         with -o",
+                        out.display()
+                    )));
+                }
                 return wrong("is", place);
             }
         }
