@@ -223,6 +223,39 @@ fn stored_archives_decode_and_the_encoder_still_makes_them() {
     assert!(changed.is_empty(), "other bytes than the stored ones: {changed:?}");
 }
 
+/// Names that are no text, and entries without bytes, which have no digest in the index.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stored_directory_of_odd_names_restores_and_is_still_made() {
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let names: [(&[u8], &[u8]); 4] = [
+        (b"back\\slash", b"1"),
+        (b"line\nend \x1b[2J", b"22"),
+        (b"not text \xff\xfe", b"333"),
+        (b"nothing", b""),
+    ];
+    let dir = tempfile::tempdir().unwrap();
+    let (source, out) = (dir.path().join("odd"), dir.path().join("out"));
+    fs::create_dir_all(source.join("empty")).unwrap();
+    for (name, bytes) in names {
+        fs::write(source.join(OsStr::from_bytes(name)), bytes).unwrap();
+    }
+    let options = Options::default();
+    let made = dir.path().join("odd.lmc");
+    compress_path(&source, &made, &options).unwrap();
+    let path = folder().join("names.lmc");
+    if std::env::var_os("LMC_BLESS").is_some() {
+        fs::copy(&made, &path).unwrap();
+    }
+    assert!(fs::read(&made).unwrap() == fs::read(&path).unwrap(), "other bytes than the stored");
+    Archive::open(&path, options.limits).unwrap().restore(&out, &options, false).unwrap();
+    for (name, bytes) in names {
+        assert_eq!(fs::read(out.join(OsStr::from_bytes(name))).unwrap(), bytes);
+    }
+    assert!(out.join("empty").is_dir());
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 5);
+}
+
 #[test]
 fn an_archive_of_version_1_is_refused_with_its_version() {
     let old = include_bytes!("golden/v1/raw.lmc");
