@@ -205,22 +205,7 @@ impl Layout {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::dtype::Dtype;
-
-    fn chunk(pieces: &[(u64, u64)]) -> ChunkMeta {
-        ChunkMeta {
-            pieces: pieces.iter().map(|&(offset, len)| Piece { offset, len }).collect(),
-            dtype: Dtype::BYTES,
-            big_endian: false,
-            continues_group: false,
-            row_words: 0,
-            digest: 1,
-            form: 1,
-            references: Vec::new(),
-            copy_of: None,
-        }
-    }
+    use super::{super::meta::tests::plain as chunk, *};
 
     fn copy(offset: u64, len: u64, of: u64) -> ChunkMeta {
         ChunkMeta { form: 0, copy_of: Some(of), ..chunk(&[(offset, len)]) }

@@ -231,10 +231,11 @@ fn read_u64(b: &mut &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn plain(pieces: &[(u64, u64)]) -> ChunkMeta {
+    /// Metadata of a stored chunk of bytes that restores these pieces: offset, length.
+    pub fn plain(pieces: &[(u64, u64)]) -> ChunkMeta {
         ChunkMeta {
             pieces: pieces.iter().map(|&(offset, len)| Piece { offset, len }).collect(),
             dtype: Dtype::BYTES,
