@@ -160,6 +160,11 @@ impl Anatomy {
     }
 }
 
+/// The digest of decoded bytes, as chunks and leaves have it.
+pub fn digest(bytes: &[u8]) -> u64 {
+    XxHash3_64::oneshot(bytes)
+}
+
 /// The decoded manifest of an archive that may be damaged.
 pub fn manifest_body(archive: &[u8]) -> Option<Vec<u8>> {
     Record::read(archive.get(HEADER..)?)?.0.body()

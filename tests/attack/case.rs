@@ -14,6 +14,9 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// How long a test goes on unless it is told.
 const SPAN: Duration = Duration::from_millis(1500);
 
+/// How often a long run says how far it is.
+const REPORT: Duration = Duration::from_secs(60);
+
 fn number(name: &str) -> Option<u64> {
     let text = env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
@@ -23,6 +26,8 @@ fn number(name: &str) -> Option<u64> {
 pub struct Cases {
     name: &'static str,
     end: Instant,
+    /// When to say next how far it is.
+    report: Instant,
     next: u64,
     only: Option<u64>,
     run: u64,
@@ -40,6 +45,7 @@ impl Cases {
         Cases {
             name,
             end: Instant::now() + span,
+            report: Instant::now() + REPORT,
             next: only.unwrap_or(first),
             only,
             run: 0,
@@ -57,6 +63,10 @@ impl Cases {
         };
         if over || self.failures.len() >= 20 {
             return None;
+        }
+        if Instant::now() > self.report {
+            self.report = Instant::now() + REPORT;
+            println!("{}", self.line());
         }
         let number = self.next;
         self.next += 1;
@@ -82,9 +92,13 @@ impl Cases {
         self.count(what);
     }
 
-    pub fn finish(self) {
+    fn line(&self) -> String {
         let counts: Vec<_> = self.counts.iter().map(|(k, v)| format!("{k}: {v}")).collect();
-        println!("{}: {} cases; {}", self.name, self.run, counts.join("; "));
+        format!("{}: {} cases; {}", self.name, self.run, counts.join("; "))
+    }
+
+    pub fn finish(self) {
+        println!("{}", self.line());
         assert!(self.failures.is_empty(), "{}\n{}", self.name, self.failures.join("\n"));
     }
 }

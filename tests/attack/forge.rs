@@ -23,10 +23,12 @@ pub struct Forged {
     pub claim: Claim,
     /// Whether readers have small limits.
     pub limited: bool,
+    /// What it restores if it is accepted, where that is not what the sound archive restores.
+    pub restores: Option<Vec<u8>>,
 }
 
-fn forged(how: &'static str, bytes: Vec<u8>, claim: Claim) -> Forged {
-    Forged { how, bytes, claim, limited: true }
+pub fn forged(how: &'static str, bytes: Vec<u8>, claim: Claim) -> Forged {
+    Forged { how, bytes, claim, limited: true, restores: None }
 }
 
 /// Bits, cuts and stretches, with no checksum set right.

@@ -17,7 +17,7 @@ use std::{
 /// Steps that gc keeps.
 const KEPT: usize = 4;
 
-fn start(args: &[&str], paths: &[&Path]) -> Child {
+pub fn start(args: &[&str], paths: &[&Path]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_lmc-gpu"));
     command.args(args).args(paths);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -25,7 +25,7 @@ fn start(args: &[&str], paths: &[&Path]) -> Child {
 }
 
 /// Kills a program after a while. Whether it had ended well before that.
-fn kill(mut child: Child, after: Duration) -> bool {
+pub fn kill(mut child: Child, after: Duration) -> bool {
     std::thread::sleep(after);
     child.kill().unwrap();
     child.wait().unwrap().success()

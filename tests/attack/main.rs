@@ -7,6 +7,8 @@
 //! LMC_ATTACK_CASE      only the case of this number, as a failure names it
 //! ```
 //!
+//! A test that is given minutes prints every minute what it has counted so far.
+//!
 //! Every case is a function of its number, but for the instants of kills and of writers. A long run,
 //! with overflow and the code's own assertions checked:
 //!
@@ -28,7 +30,9 @@ mod forge;
 mod memory;
 mod oracle;
 mod readers;
+mod recode;
 mod subject;
+mod table;
 
 #[cfg(unix)]
 mod input;

@@ -6,6 +6,7 @@ use crate::{
     forge::{Claim, Forged},
     memory, promise,
     subject::{Subject, limits},
+    table,
 };
 use lmc_gpu::{
     Archive, Error,
@@ -93,7 +94,8 @@ pub fn judge(cases: &mut Cases, case: &mut Case, subject: &Subject, forged: &For
         };
         let Ok(restored) = outcome else { continue };
         accepted[i] = true;
-        if restored.as_ref().is_some_and(|r| *r != subject.original) {
+        let due = forged.restores.as_ref().unwrap_or(&subject.original);
+        if restored.as_ref().is_some_and(|r| r != due) {
             cases.broken(true, "wrong bytes", number, &what(reader));
         }
         // The index of version 1 does not bind the manifest for a reader that seeks.
@@ -106,6 +108,9 @@ pub fn judge(cases: &mut Cases, case: &mut Case, subject: &Subject, forged: &For
         }
     }
     let [seeking, forward] = accepted;
+    if seeking && !anatomy::manifest_body(bytes).is_some_and(|b| table::names_are_sound(&b)) {
+        cases.broken(true, "no names", number, &what("accepted"));
+    }
     if seeking != forward && found.iter().all(Result::is_ok) {
         let why = found.iter().flatten().find_map(|o| o.as_ref().err()).map(Error::to_string);
         let reader = if seeking { "only seeking accepts" } else { "only forward accepts" };

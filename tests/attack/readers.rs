@@ -6,7 +6,9 @@ use crate::{
     common::Rng,
     forge::{self, Forged},
     oracle::judge,
+    recode,
     subject::{Subject, Subjects},
+    table,
 };
 use std::sync::Arc;
 
@@ -34,6 +36,16 @@ fn forged_metadata_never_restores_other_bytes() {
 #[test]
 fn forged_payloads_never_restore_other_bytes() {
     attack("payloads", |subject, _, rng| forge::payload(subject, rng));
+}
+
+#[test]
+fn payloads_that_decode_to_something_else_restore_just_that_under_its_digest() {
+    attack("payloads with digests", |subject, _, rng| recode::recoded(subject, rng));
+}
+
+#[test]
+fn forged_fields_of_tables_never_restore_other_bytes_or_what_is_no_name() {
+    attack("fields of tables", |subject, _, rng| table::fields(subject, rng));
 }
 
 #[test]

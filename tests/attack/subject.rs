@@ -31,6 +31,8 @@ pub struct Subject {
     pub manifest: Vec<u8>,
     pub is_directory: bool,
     pub base: Option<Arc<Base>>,
+    /// The base's address space.
+    pub base_bytes: Vec<u8>,
     _dir: Option<tempfile::TempDir>,
 }
 
@@ -45,6 +47,7 @@ impl Subject {
             manifest,
             archive,
             base,
+            base_bytes: Vec::new(),
             _dir: None,
         };
         assert!(subject.restored(&subject.archive) == subject.original, "{}", subject.name);
@@ -71,18 +74,23 @@ impl Subject {
     fn of_paths(name: &str, method: Method, files: &Files, base: Option<&Files>) -> Subject {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::default().with_threads(1).with_method(method);
+        let base_bytes = base.map(laid_out).unwrap_or_default();
         let base = base.map(|files| {
             Base::open(&write(&dir.path().join("base"), files), &[], &options).unwrap()
         });
         let new = write(&dir.path().join("new"), files);
         let out = dir.path().join("new.lmc");
         compress_path(&new, &out, &options.with_base(base.clone())).unwrap();
-        let mut files: Vec<_> = files.iter().collect();
-        files.sort_by(|a, b| a.0.split('/').cmp(b.0.split('/')));
-        let original = files.iter().flat_map(|f| f.1.iter().copied()).collect();
-        let subject = Subject::new(name.into(), fs::read(out).unwrap(), original, base);
-        Subject { _dir: Some(dir), ..subject }
+        let subject = Subject::new(name.into(), fs::read(out).unwrap(), laid_out(files), base);
+        Subject { _dir: Some(dir), base_bytes, ..subject }
     }
+}
+
+/// Files as they lie in an address space.
+fn laid_out(files: &Files) -> Vec<u8> {
+    let mut files: Vec<_> = files.iter().collect();
+    files.sort_by(|a, b| a.0.split('/').cmp(b.0.split('/')));
+    files.iter().flat_map(|f| f.1.iter().copied()).collect()
 }
 
 /// Writes a checkpoint: the file alone where it is called `data`, else a directory.
