@@ -225,7 +225,7 @@ fn paths_are_found_inside_braces_and_from_where_they_stand() {
     let found: Vec<String> = named(&module, text).iter().map(|p| p.join("::")).collect();
     assert_eq!(
         found,
-        ["d", "e::F", "e::g", "h::i", "archive::read::a", "archive::read::a::B", "archive::c"]
+        ["archive::read::a", "archive::read::a::B", "archive::c", "d", "e::F", "e::g", "h::i"]
     );
 }
 
