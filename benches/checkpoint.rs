@@ -7,10 +7,10 @@
 
 use lmc_gpu::{
     Options,
-    bench::synthetic::{self, Family, Spec},
     codec::Method,
     compress_into, decompress_into,
     dtype::Dtype,
+    study::bench::synthetic::{self, Family, Spec},
 };
 use std::time::{Duration, Instant};
 

@@ -15,9 +15,9 @@
 use lmc_gpu::{
     Options,
     archive::Base,
-    bench::synthetic::{self, Family, Spec},
     compress_into, decompress_into,
     dtype::Dtype,
+    study::bench::synthetic::{self, Family, Spec},
 };
 use std::time::{Duration, Instant};
 

@@ -1,60 +1,38 @@
 //! Whole archives: the public API for compressing, decompressing and looking into them.
+//!
+//! Rooms, each using only those further down; `tests/layers.rs` holds them:
+//!
+//! ```text
+//! inspection      what a checkpoint consists of, and what its parts cost
+//! write | read    input → archive | archive → output; neither knows the other
+//! disk            output that appears whole or not at all
+//! checkpoint      raw or compressed, opened to look into
+//! lineage         finds the bases of a delta
+//! options         what a caller can choose
+//! access          input, archives that are open, and bases
+//! ```
 
-mod base;
-mod chain;
+mod access;
 mod checkpoint;
-mod coder;
-mod compress;
-mod cost;
-mod damage;
-mod decode;
-mod digest;
-mod directory;
-mod extract;
-mod file;
-mod forward;
-mod hints;
-mod in_order;
-mod input;
-mod inspect;
-mod known;
+mod disk;
+mod inspection;
 mod lineage;
-mod open;
 mod options;
-mod output;
-mod parameter;
-mod plan;
-mod protected;
-mod receive;
-mod relate;
-mod restore;
-mod same;
-mod siblings;
-mod spare;
-mod spool;
-mod stream;
-mod sync;
-mod target;
-mod temporary;
-mod writer;
+mod read;
+mod write;
 
-pub use base::Base;
-pub use checkpoint::{Checkpoint, CheckpointFile, is_archive};
-pub use compress::{
-    Summary, compress, compress_files, compress_into, compress_path, compress_stream,
-};
-pub use damage::{Damage, is_salvageable};
-pub use extract::{Extracted, extract, extract_to};
-pub use file::ArchivedFile;
-pub use forward::{decompress_stream, decompress_to_writer, verify_stream};
-pub use input::Input;
-pub use inspect::{FileInfo, Inspection, SpanInfo, inspect};
-pub use open::{Archive, ChunkInfo};
+pub use access::{Archive, ArchivedFile, Base, ChunkInfo, Input, is_archive};
+pub use checkpoint::{Checkpoint, CheckpointFile};
+pub use disk::{AtomicFile, remove_temporaries};
+pub(crate) use disk::{Holder, holder};
+pub use inspection::{FileInfo, Inspection, SpanInfo, inspect};
 pub(crate) use options::with_methods;
 pub use options::{Options, Overwrite, Progress};
-pub use output::AtomicFile;
-pub use plan::CHUNK_WORDS;
-pub use restore::{Restored, decompress, decompress_into};
-pub use stream::compress_reader;
-pub use temporary::remove_temporaries;
-pub(crate) use temporary::{Holder, holder};
+pub use read::{
+    Damage, Extracted, Restored, decompress, decompress_into, decompress_stream,
+    decompress_to_writer, extract, extract_to, is_salvageable, verify_stream,
+};
+pub use write::{
+    CHUNK_WORDS, Summary, compress, compress_files, compress_into, compress_path, compress_reader,
+    compress_stream,
+};

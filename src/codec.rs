@@ -5,24 +5,20 @@
 //! same payload whatever the number of threads or the instruction set.
 
 mod bytes;
-mod choose;
 mod float;
-mod fused;
 mod integer;
-mod known;
 mod method;
 mod pieces;
 mod plane;
+mod prediction;
 mod quantised;
-mod scale;
-mod scaled;
 pub mod study;
 mod transforms;
 
-pub use known::{
+pub use method::Method;
+pub use prediction::{
     Coded as KnownCoded, Offer, Predictor, decode as decode_known, encode as encode_known,
 };
-pub use method::Method;
 pub use transforms::{Accelerator, Delta, Transforms, Usage};
 
 use crate::{
@@ -80,7 +76,7 @@ pub struct Scratch {
     swapped: Vec<u8>,
     planes: plane::Planes,
     quantised: quantised::Scratch,
-    known: Option<Box<known::KnownScratch>>,
+    known: Option<Box<prediction::KnownScratch>>,
     known_digest: Option<(u8, u64)>,
 }
 
@@ -289,7 +285,7 @@ pub fn describe(form: u8, payload_start: &[u8]) -> &'static str {
         form::SPLIT => float::describe(payload_start),
         form::GROUP => "group",
         form::QUANTISED => "quantised",
-        form::DELTA => known::describe(payload_start),
+        form::DELTA => prediction::describe(payload_start),
         form::XOR => "xor",
         form::MOMENT => "moment",
         _ => study::Method::of_form(form).map_or("unknown", |m| m.name()),

@@ -2,6 +2,4 @@
 pub mod cascade;
 pub mod frequency;
 pub mod histogram;
-pub mod huffman;
 pub mod rans;
-pub mod runs;

@@ -4,7 +4,7 @@
 //! Layers, each using only what is further down; `tests/layers.rs` holds them:
 //!
 //! ```text
-//! 6 cli, main, bench             only the public API
+//! 6 cli, main, study             commands; methods and benchmarks that the core does without
 //! 5 store                        series of checkpoints
 //! 4 archive                      compress, decompress, Options, Archive
 //! 3 pipeline                     bounded read → code → write over threads
@@ -17,8 +17,6 @@
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_variables))]
 
 pub mod archive;
-#[cfg(feature = "study")]
-pub mod bench;
 pub mod bits;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -37,6 +35,8 @@ pub mod shader;
 pub mod simd;
 pub mod source;
 pub mod store;
+#[cfg(feature = "study")]
+pub mod study;
 pub mod text;
 pub mod transform;
 

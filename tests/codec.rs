@@ -14,7 +14,7 @@ use lmc_gpu::{
     simd::Level,
 };
 
-const METHODS: [&str; 7] = ["fast", "auto", "max", "cascade", "rans", "huffman", "runs"];
+const METHODS: [&str; 5] = ["fast", "auto", "max", "cascade", "rans"];
 const DTYPES: [Dtype; 7] =
     [Dtype::BF16, Dtype::F16, Dtype::F32, Dtype::F64, Dtype::F8_E4M3, Dtype::F8_E5M2, Dtype::I16];
 /// Kinds of values: those of [`Rng::values`] with rare words of any bits among them, and these.

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::Criterion;
 use lmc_gpu::{
-    entropy::{histogram, huffman},
+    entropy::histogram,
     hash,
     simd::Level,
     transform::{bitplane, change, delta},
@@ -75,10 +75,28 @@ fn differences(c: &mut Criterion) {
     }
 }
 
-fn huffman_blocks(c: &mut Criterion) {
+/// Exponents of bf16 weights.
+fn exponents() -> Vec<u8> {
     let words = weights(true, 2 * CHUNK);
-    let exponents: Vec<u8> =
-        words.chunks_exact(2).map(|w| (u16::from_le_bytes([w[0], w[1]]) >> 7) as u8).collect();
+    words.chunks_exact(2).map(|w| (u16::from_le_bytes([w[0], w[1]]) >> 7) as u8).collect()
+}
+
+fn counts(c: &mut Criterion) {
+    let exponents = exponents();
+    for level in Level::available() {
+        let name = format!("histogram/{}/exponents/{}", level.name(), size_name(CHUNK));
+        group_of(c, &name, CHUNK).bench_function("count", |b| {
+            let mut counts = [0; 256];
+            b.iter(|| histogram::count(level, black_box(&exponents), &mut counts));
+        });
+    }
+}
+
+#[cfg(feature = "study")]
+fn huffman_blocks(c: &mut Criterion) {
+    use lmc_gpu::study::huffman;
+
+    let exponents = exponents();
     let (mut coded, mut back) = (Vec::new(), vec![0; CHUNK]);
     let mut scratch = huffman::Scratch::default();
     for level in Level::available() {
@@ -93,16 +111,14 @@ fn huffman_blocks(c: &mut Criterion) {
         group.bench_function("decode", |b| {
             b.iter(|| assert!(huffman::decode(level, black_box(&coded), &mut back)));
         });
-        group.bench_function("count", |b| {
-            let mut counts = [0; 256];
-            b.iter(|| histogram::count(level, black_box(&exponents), &mut counts));
-        });
     }
 }
 
 /// Runs all of them.
 pub fn all(c: &mut Criterion) {
-    for bench in [hashes, bit_planes, differences, huffman_blocks] {
+    for bench in [hashes, bit_planes, differences, counts] {
         bench(c);
     }
+    #[cfg(feature = "study")]
+    huffman_blocks(c);
 }

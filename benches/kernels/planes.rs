@@ -5,7 +5,7 @@ use std::{hint::black_box, time::Duration};
 use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
 use lmc_gpu::{
     bits::pack,
-    entropy::{cascade, runs},
+    entropy::cascade,
     simd::Level,
     transform::{
         group,
@@ -195,38 +195,9 @@ fn groups(c: &mut Criterion) {
     }
 }
 
-fn run_lengths(c: &mut Criterion) {
-    let noise = weights(true, CHUNK);
-    for (kind, log2) in [("rare", 10), ("frequent", 4)] {
-        // A value other than 0 once in 2^log2.
-        let plane: Vec<u8> = noise
-            .iter()
-            .enumerate()
-            .map(
-                |(i, v)| {
-                    if i.wrapping_mul(0x9E37_79B1) >> 7 & ((1 << log2) - 1) == 0 { *v } else { 0 }
-                },
-            )
-            .collect();
-        let mut out = vec![0; 2 * CHUNK];
-        let mut back = vec![0; CHUNK];
-        for level in Level::available() {
-            let name = format!("runs/{}/{kind}/{}", level.name(), size_name(CHUNK));
-            let mut group = group_of(c, &name, CHUNK);
-            let mut len = 0;
-            group.bench_function("encode", |b| {
-                b.iter(|| len = runs::encode(level, black_box(&plane), &mut out).unwrap_or(0));
-            });
-            group.bench_function("decode", |b| {
-                b.iter(|| assert!(runs::decode(black_box(&out[..len]), &mut back)));
-            });
-        }
-    }
-}
-
 /// Runs all of them.
 pub fn all(c: &mut Criterion) {
-    for bench in [memcpy, cascades, splits, packs, groups, run_lengths] {
+    for bench in [memcpy, cascades, splits, packs, groups] {
         bench(c);
     }
 }

@@ -1,13 +1,16 @@
 //! A checkpoint to look into, whether it is compressed or not.
 
-use super::{Archive, ArchivedFile, Input, Options, open::no_entry};
+use super::{
+    access::{Archive, ArchivedFile, Input, is_archive, open::no_entry},
+    options::Options,
+};
 use crate::{
-    Error, Result,
-    container::{EntryKind, Manifest, header::MAGIC},
+    Result,
+    container::{EntryKind, Manifest},
     format::{self, Parsed},
     source::Source,
 };
-use std::{fs::File, io::Read, path::Path};
+use std::path::Path;
 
 /// An archive, or a raw file or directory: told apart by the first bytes. An archive inside a
 /// directory is a file like any other.
@@ -67,22 +70,6 @@ impl Checkpoint {
             None => format::parse(&file).map_err(|e| e.at(&entry.path)),
         }
     }
-}
-
-/// Whether the file at `path` begins as an archive does.
-///
-/// # Errors
-/// `Io` where it cannot be read.
-pub fn is_archive(path: &Path) -> Result<bool> {
-    let is_file = std::fs::metadata(path).map_err(|e| Error::io("open", path, e))?.is_file();
-    if !is_file {
-        return Ok(false);
-    }
-    let mut start = Vec::new();
-    File::open(path)
-        .and_then(|f| f.take(MAGIC.len() as u64).read_to_end(&mut start))
-        .map_err(|e| Error::io("read", path, e))?;
-    Ok(start == MAGIC)
 }
 
 /// One file of a [`Checkpoint`].

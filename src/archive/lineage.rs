@@ -12,7 +12,10 @@
 //! it is whole itself: what is then compared are bytes, not promises. Archives that lead in a
 //! circle never become whole.
 
-use super::{Archive, Base, Input, Options, base::CHECKED_WELL, checkpoint::is_archive};
+use super::{
+    access::{Archive, Base, Input, base::CHECKED_WELL, is_archive},
+    options::Options,
+};
 use crate::{Error, Result};
 use std::{
     collections::{HashMap, HashSet},

@@ -1,6 +1,6 @@
 //! What a caller can choose.
 
-use super::Base;
+use super::access::Base;
 use crate::{
     codec::{Accelerator, Method, Scratch},
     container::Limits,
@@ -147,23 +147,23 @@ impl Options {
     }
 
     /// Coders for at most `jobs` jobs.
-    pub(super) fn coders(&self, jobs: usize) -> usize {
+    pub(in crate::archive) fn coders(&self, jobs: usize) -> usize {
         let waiting = if self.device.is_some() { WAITING } else { 0 };
         (pipeline::worker_count(self.threads) + waiting).min(jobs.max(1))
     }
 
     /// Memory of one coder.
-    pub(super) fn scratch(&self) -> Scratch {
+    pub(in crate::archive) fn scratch(&self) -> Scratch {
         Scratch::new(self.device.as_ref().map(|device| device.transforms()))
     }
 
     /// Who makes the transforms, for people.
-    pub(super) fn device_name(&self) -> String {
+    pub(in crate::archive) fn device_name(&self) -> String {
         self.device.as_ref().map_or_else(|| "cpu".into(), |device| device.name())
     }
 
     /// What went wrong on the device, once.
-    pub(super) fn device_note(&self) -> Option<String> {
+    pub(in crate::archive) fn device_note(&self) -> Option<String> {
         let fault = self.device.as_ref()?.take_fault()?;
         Some(format!("the CPU did what the device could not: {fault}"))
     }

@@ -8,13 +8,13 @@ use super::{
 };
 use crate::{
     Error, Result,
-    bench::{
+    codec::Method,
+    dtype::Dtype,
+    study::bench::{
         Context, Tick,
         measure::Effort,
         request::{self, Request, Study},
     },
-    codec::Method,
-    dtype::Dtype,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{

@@ -11,17 +11,23 @@
 //!           where symbols go through a window: varint count of escapes, 2 bytes each
 //! ```
 
+mod bf16;
+mod choice;
 mod cut;
 mod decode;
+mod fields;
+mod scale;
+mod scaling;
 
+pub use choice::{choose_split, sample_heads};
 pub use decode::{CodedLow, Symbols, decode, join, read_escapes};
+pub use fields::Float;
+use fields::ROWS;
+pub(in crate::codec) use fields::{SIGN, SIGN_CONSTANT};
 
 use super::{
-    Method,
-    choose::{choose_split, sample_heads},
-    form, fused,
+    Method, form,
     plane::{self, Planes, Policy},
-    scaled,
 };
 use crate::{
     bits::write_varint,
@@ -29,28 +35,10 @@ use crate::{
     transform::split::{self, PlanesMut, Split},
 };
 
-/// Fields of a chunk's words, and its rows.
-#[derive(Clone, Copy, Debug)]
-pub struct Float {
-    /// Width of a word.
-    pub bits: u8,
-    /// Width of the exponent.
-    pub exponent: u8,
-    /// Words in a row, where the chunk is whole rows.
-    pub row: Option<usize>,
-}
-
-pub(super) const SIGN_CONSTANT: u8 = 1 << 4;
-pub(super) const SIGN: u8 = 1 << 5;
-pub(super) const ROWS: u8 = 1 << 6;
-pub(super) const COLUMNS: u8 = 1 << 7;
-
 /// Coder of the symbols for a method.
 fn symbol_policy(method: Method) -> Policy {
     match method {
         Method::Fast | Method::Cascade => Policy::Coder(plane::CASCADE),
-        Method::Huffman => Policy::Coder(plane::HUFFMAN),
-        Method::Runs => Policy::Coder(plane::RUNS),
         Method::Max => Policy::Smallest,
         _ => Policy::Quick,
     }
@@ -70,7 +58,7 @@ fn low_policy(method: Method) -> Policy {
 /// Mantissa bits that may join the exponent in the symbol.
 fn k_range(method: Method, float: &Float) -> std::ops::RangeInclusive<u8> {
     match method {
-        Method::Fast | Method::Cascade | Method::Huffman | Method::Runs => 0..=0,
+        Method::Fast | Method::Cascade => 0..=0,
         // The symbols of 16-bit floats with five exponent bits fit a byte with three more.
         _ if float.exponent <= 5 => 0..=3,
         Method::Max => 0..=3,
@@ -88,7 +76,7 @@ pub fn encode(
     out: &mut Vec<u8>,
 ) -> u8 {
     if float.bits == 16 && float.exponent == 8 && symbol_policy(method) == FUSED {
-        return fused::encode(level, words, planes, out).unwrap_or(form::STORED);
+        return bf16::encode(level, words, planes, out).unwrap_or(form::STORED);
     }
     let n = words.len() / usize::from(float.bits / 8);
     let mut heads = std::mem::take(&mut planes.heads);
@@ -105,7 +93,7 @@ pub fn encode(
     }
     let scaled = match (method, float.row) {
         (Method::Auto | Method::Max, Some(row)) => {
-            scaled::plan(level, method, float, row, words, &fields, cost, planes)
+            scaling::plan(level, method, float, row, words, &fields, cost, planes)
         }
         _ => None,
     };
@@ -250,8 +238,6 @@ pub fn describe(payload: &[u8]) -> &'static str {
         Some(&plane::PACKED) => "packed",
         Some(&plane::RANS) => "rans",
         Some(&plane::CASCADE) => "cascade",
-        Some(&plane::HUFFMAN) => "huffman",
-        Some(&plane::RUNS) => "runs",
         Some(&plane::CONTEXTS) if scaled => "rans, scaled",
         _ => "unknown",
     }

@@ -24,8 +24,6 @@ pub fn encode(
     let policy = match method {
         Method::Fast => Policy::Sampled,
         Method::Cascade => Policy::Coder(plane::CASCADE),
-        Method::Huffman => Policy::Coder(plane::HUFFMAN),
-        Method::Runs => Policy::Coder(plane::RUNS),
         Method::Max => Policy::Smallest,
         _ => Policy::Sampled,
     };

@@ -18,10 +18,6 @@ pub enum Method {
     Rans,
     /// The digit cascade on exponents.
     Cascade,
-    /// Huffman on exponents, a codebook every 64 KiB.
-    Huffman,
-    /// Run lengths on exponents.
-    Runs,
     /// XOR with the base, a plane a byte; chunks without a base as `auto`.
     Xor,
     /// Order-preserving difference from the base; chunks without a base as `auto`.
@@ -32,7 +28,7 @@ pub enum Method {
     Study(study::Method),
 }
 
-const N_METHODS: usize = if cfg!(feature = "study") { 20 } else { 11 };
+const N_METHODS: usize = if cfg!(feature = "study") { 18 } else { 9 };
 
 impl Method {
     /// Every method of this build, in the order in which they are listed. Those of the studies
@@ -44,8 +40,6 @@ impl Method {
         Method::Raw,
         Method::Rans,
         Method::Cascade,
-        Method::Huffman,
-        Method::Runs,
         Method::Xor,
         Method::Diff,
         Method::Zstd,
@@ -78,8 +72,6 @@ impl Method {
             Method::Raw => "raw",
             Method::Rans => "rans",
             Method::Cascade => "cascade",
-            Method::Huffman => "huffman",
-            Method::Runs => "runs",
             Method::Xor => "xor",
             Method::Diff => "diff",
             Method::Zstd => "zstd",

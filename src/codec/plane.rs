@@ -4,16 +4,13 @@
 //! coded plane    coder (1 byte), length (4 bytes), data
 //! ```
 
-use super::{
-    bytes::{check, checked},
-    transforms::Device,
-};
+use super::{bytes::check, transforms::Device};
 use crate::{
     bits::{pack, unpack},
     entropy::{
         cascade,
         frequency::{self, Table},
-        histogram, huffman, rans, runs,
+        histogram, rans,
     },
     simd::{Ahead, Level},
 };
@@ -26,10 +23,6 @@ pub const PACKED: u8 = 1;
 pub const RANS: u8 = 2;
 /// The digit cascade.
 pub const CASCADE: u8 = 3;
-/// Huffman with a codebook every 64 KiB.
-pub const HUFFMAN: u8 = 4;
-/// Run lengths.
-pub const RUNS: u8 = 5;
 /// Interleaved rANS with a table for every context.
 pub const CONTEXTS: u8 = 6;
 
@@ -84,7 +77,6 @@ pub struct CoderScratch {
     /// What is read next, for the first coder that can fetch it meanwhile.
     pub ahead: Ahead,
     pub cascade: Vec<u8>,
-    pub huffman: huffman::Scratch,
 }
 
 /// Lanes for a plane of `n` values: 64 lanes cost 128 bytes more than 4.
@@ -159,19 +151,6 @@ fn code(
             out.truncate(start + GUARD + len);
             guard_cascade(&mut out[start..]);
             return Some(CASCADE);
-        }
-        Policy::Coder(HUFFMAN) => {
-            out.extend_from_slice(&[0; GUARD]);
-            huffman::encode(level, values, &mut scratch.huffman, out);
-            let guard = check(&out[start + GUARD..]);
-            out[start..start + GUARD].copy_from_slice(&guard);
-            return (out.len() - start < limit).then_some(HUFFMAN);
-        }
-        Policy::Coder(RUNS) => {
-            out.resize(start + limit.max(1) - 1, 0);
-            let len = runs::encode(level, values, &mut out[start..])?;
-            out.truncate(start + len);
-            return Some(RUNS);
         }
         _ => {}
     }
@@ -303,8 +282,6 @@ impl Coded<'_> {
                 let room = cascade_room(&mut scratch.cascade, out.len());
                 cascade::decode(level, guarded_cascade(self.data)?, room, out) && below(out, bits)
             }
-            HUFFMAN => huffman::decode(level, checked(self.data)?, out) && below(out, bits),
-            RUNS => runs::decode(self.data, out) && below(out, bits),
             _ => false,
         };
         good.then_some(())

@@ -71,8 +71,6 @@ impl Policies {
         let all = |coder| (Policy::Coder(coder), Policy::Coder(coder), false);
         let (scales, elements, contexts) = match method {
             Method::Cascade => all(plane::CASCADE),
-            Method::Huffman => all(plane::HUFFMAN),
-            Method::Runs => all(plane::RUNS),
             Method::Fast => (Policy::Smallest, Policy::Sampled, false),
             Method::Max => (Policy::Smallest, Policy::Smallest, true),
             _ => (Policy::Smallest, Policy::Sampled, true),

@@ -3,12 +3,12 @@
 
 use super::{
     super::{
-        fused,
         pieces::{Delivery, PIECE, Pieces},
         plane::{self, Coded, CoderScratch, Planes},
-        scaled,
     },
-    COLUMNS, Float, ROWS, SIGN, SIGN_CONSTANT,
+    bf16,
+    fields::{COLUMNS, Float, ROWS, SIGN, SIGN_CONSTANT},
+    scaling,
 };
 use crate::{
     bits::read_varint,
@@ -73,7 +73,7 @@ pub fn decode(
     let rest_bits = fields.stored_rest_bits();
     let low = CodedLow::take(fields, payload)?;
     if head.rows {
-        scaled::read_scales(level, float, head.columns, n, payload, planes)?;
+        scaling::read_scales(level, float, head.columns, n, payload, planes)?;
     }
     let symbols = plane::take(payload)?;
     if symbols.coder != head.symbol_coder {
@@ -94,13 +94,13 @@ pub fn decode(
         && let Some((rest, 8)) = low.0[REST_LO]
         && (rest.coder, rest.data.len()) == (plane::PACKED, n)
     {
-        return fused::decode(level, symbols, rest.data, planes, out);
+        return bf16::decode(level, symbols, rest.data, planes, out);
     }
     let Planes { tails, rest_hi, rest_lo, coder, .. } = planes;
     let low = low.pieces(level, n, coder, tails.iter_mut().chain([rest_hi, rest_lo]))?;
     let symbols = if head.rows {
         let columns = head.columns.then_some(&planes.columns[..]);
-        Symbols::Scaled(scaled::Pieces::new(float, fields, &planes.rows, columns, symbols, n)?)
+        Symbols::Scaled(scaling::Pieces::new(float, fields, &planes.rows, columns, symbols, n)?)
     } else {
         Symbols::Plain(Pieces::new(level, symbols, 8, n, coder, &mut planes.symbols)?)
     };
@@ -155,7 +155,7 @@ pub type Low<'a> = [Option<Pieces<'a>>; LOW];
 #[allow(clippy::large_enum_variant, reason = "there is one of them at a time")]
 pub enum Symbols<'a> {
     Plain(Pieces<'a>),
-    Scaled(scaled::Pieces<'a>),
+    Scaled(scaling::Pieces<'a>),
 }
 
 impl Symbols<'_> {

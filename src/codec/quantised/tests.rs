@@ -9,8 +9,7 @@ fn quantised() -> impl Iterator<Item = (Dtype, &'static Layout)> {
     Dtype::ALL.into_iter().filter_map(|d| Some((d, layout::of(d)?)))
 }
 
-const METHODS: [Method; 6] =
-    [Method::Auto, Method::Fast, Method::Max, Method::Cascade, Method::Huffman, Method::Runs];
+const METHODS: [Method; 4] = [Method::Auto, Method::Fast, Method::Max, Method::Cascade];
 
 fn decoded(level: Level, dtype: Dtype, payload: &[u8], len: usize) -> Option<Vec<u8>> {
     let mut out = vec![0xa5; len];

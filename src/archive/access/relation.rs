@@ -1,0 +1,282 @@
+//! Which spans belong together: with spans of the base, and with each other.
+//!
+//! A span finds its place in the base by file and name, then by name alone, then by type, length
+//! and order among what is left: that finds tensors that were moved between shards or renamed.
+//! Type and length must agree; of a tensor that grew or shrank in its outermost dimension the
+//! common part does. Whether a base is of use is measured when chunks are coded.
+//!
+//! Siblings are the weights, moments and 16-bit copy of the same parameter: files called `model`,
+//! `master`, `exp_avg`, `exp_avg_sq` with the same tensor names, or an optimizer's state in one
+//! file.
+
+use super::{Input, parameter};
+use crate::{
+    Result,
+    dtype::Dtype,
+    format::{self, Parsed, Span},
+};
+use std::collections::HashMap;
+
+/// A span of an address space, and what it is.
+#[derive(Clone, Debug)]
+pub(in crate::archive) struct Item {
+    /// Its place in the address space.
+    pub span: Span,
+    /// Path of its file; empty for the only file there is.
+    pub file: String,
+    /// Name of the tensor that fills it; of spans that no tensor fills only those of files that
+    /// have no tensors at all are named, by nothing.
+    pub name: Option<String>,
+    /// For weights whose moments stand in the same file: what their names begin with.
+    pub state: Option<String>,
+}
+
+/// Where a span's bytes stand in the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::archive) struct Link {
+    /// First byte in the base's address space.
+    pub offset: u64,
+    /// Bytes that the base has.
+    pub len: u64,
+    /// Type of its words.
+    pub dtype: Dtype,
+}
+
+/// The items of an input, in order, with its parsers' results.
+pub(in crate::archive) fn items(
+    input: &Input<'_>,
+    mut also: impl FnMut(usize, &Parsed),
+) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    let alone = input.manifest.entries.len() == 1;
+    for (i, (entry, start, source)) in input.files().enumerate() {
+        let parsed = match entry.flat {
+            Some(dtype) => format::parse_flat(source.len(), dtype),
+            None => format::parse(source).map_err(|e| e.at(&entry.path))?,
+        };
+        also(i, &parsed);
+        let file = if alone { String::new() } else { entry.path.to_text().into_owned() };
+        add_items(&mut items, &parsed, start, &file);
+    }
+    Ok(items)
+}
+
+fn add_items(items: &mut Vec<Item>, parsed: &Parsed, start: u64, file: &str) {
+    let mut states = parameter::states(parsed);
+    let mut tensors: HashMap<u64, usize> = HashMap::new();
+    for (i, t) in parsed.tensors.iter().enumerate() {
+        if t.extent().is_some_and(|n| n > 0) {
+            tensors.entry(t.offset).or_insert(i);
+        }
+    }
+    for span in &parsed.spans {
+        let tensor = tensors.get(&span.offset);
+        let name = match tensor {
+            Some(&i) => Some(parsed.tensors[i].name.clone()),
+            None => parsed.tensors.is_empty().then(String::new),
+        };
+        let state = tensor.and_then(|i| states.remove(i));
+        let span = Span { offset: span.offset + start, ..span.clone() };
+        items.push(Item { span, file: file.to_owned(), name, state });
+    }
+}
+
+/// The place in the base of every item that has one. Items without a name have none: they are
+/// headers, which must be readable without the base.
+pub(in crate::archive) fn links(items: &[Item], base: &[Item]) -> Vec<Option<Link>> {
+    let mut by_place: HashMap<(&str, &str), usize> = HashMap::new();
+    let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (i, item) in base.iter().enumerate() {
+        let Some(name) = &item.name else { continue };
+        by_place.entry((&item.file, name)).or_insert(i);
+        if !name.is_empty() {
+            by_name.entry(name).or_default().push(i);
+        }
+    }
+    let mut used = vec![false; base.len()];
+    let mut links = vec![None; items.len()];
+    for by_file in [true, false] {
+        for (item, link) in items.iter().zip(&mut links) {
+            let Some(name) = item.name.as_ref().filter(|_| link.is_none()) else { continue };
+            let found = match by_file {
+                true => by_place.get(&(&item.file[..], &name[..])).copied(),
+                false => by_name.get(&name[..]).and_then(|all| match all[..] {
+                    [only] => Some(only),
+                    _ => None,
+                }),
+            };
+            if let Some(i) = found.filter(|&i| alike(&item.span, &base[i].span)) {
+                used[i] = true;
+                *link = Some(link_to(&item.span, &base[i].span));
+            }
+        }
+    }
+    let mut left: HashMap<(Dtype, bool, u64), std::collections::VecDeque<usize>> = HashMap::new();
+    for (i, item) in base.iter().enumerate() {
+        if !used[i] && item.name.is_some() {
+            left.entry(key(&item.span)).or_default().push_back(i);
+        }
+    }
+    for (item, link) in items.iter().zip(&mut links) {
+        if link.is_none() && item.name.is_some() {
+            let next = left.get_mut(&key(&item.span)).and_then(|all| all.pop_front());
+            *link = next.map(|i| link_to(&item.span, &base[i].span));
+        }
+    }
+    links
+}
+
+fn key(span: &Span) -> (Dtype, bool, u64) {
+    (span.dtype, span.big_endian, span.len)
+}
+
+/// Whether the words of one span can be predicted from the words of the other.
+fn alike(new: &Span, base: &Span) -> bool {
+    if new.big_endian != base.big_endian || new.len == 0 || base.len == 0 {
+        return false;
+    }
+    if new.dtype == base.dtype {
+        return new.len == base.len || new.row_words == base.row_words;
+    }
+    let words = |s: &Span| s.len / s.dtype.word_len() as u64;
+    let narrow = |d: Dtype| matches!(d, Dtype::BF16 | Dtype::F16);
+    let casts = (new.dtype == Dtype::F32 && narrow(base.dtype))
+        || (narrow(new.dtype) && base.dtype == Dtype::F32);
+    casts && words(new) == words(base)
+}
+
+fn link_to(new: &Span, base: &Span) -> Link {
+    let len = if new.dtype == base.dtype { new.len.min(base.len) } else { base.len };
+    Link { offset: base.offset, len, dtype: base.dtype }
+}
+
+/// What a tensor is to its parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(in crate::archive) enum Role {
+    /// Second moment, `v`.
+    Second = 0,
+    /// First moment, `m`.
+    First = 1,
+    /// 32-bit weights, `w`.
+    Weights = 2,
+    /// Narrow copy of the weights.
+    Model = 3,
+}
+
+/// Spans of one parameter, by role.
+pub(in crate::archive) type Family = [Option<usize>; 4];
+
+/// The families among these items that have two members or more, in order of their first.
+pub(in crate::archive) fn families<'i>(
+    items: impl Iterator<Item = (usize, &'i Item)>,
+) -> Vec<Family> {
+    let mut order: Vec<Family> = Vec::new();
+    let mut known: HashMap<(String, u64, u64, bool), usize> = HashMap::new();
+    for (i, item) in items {
+        let Some(name) = item.name.as_ref().filter(|n| !n.is_empty()) else { continue };
+        let state = item.state.as_ref();
+        let of_state = state.map(|s| (Role::Model, format!("{}\0{s}", item.file)));
+        let Some((role, parameter)) = of_state.or_else(|| role_of(&item.file, name)) else {
+            continue;
+        };
+        let fits = match role {
+            Role::Model => matches!(item.span.dtype, Dtype::BF16 | Dtype::F16 | Dtype::F32),
+            _ => item.span.dtype == Dtype::F32,
+        };
+        // A model kept in 32 bits is the weights.
+        let role =
+            if item.span.dtype == Dtype::F32 && role == Role::Model { Role::Weights } else { role };
+        if !fits {
+            continue;
+        }
+        let span = &item.span;
+        let words = span.len / span.dtype.word_len() as u64;
+        let at = *known.entry((parameter, words, span.row_words, span.big_endian)).or_insert_with(
+            || {
+                order.push(Family::default());
+                order.len() - 1
+            },
+        );
+        order[at][role as usize].get_or_insert(i);
+    }
+    order.retain(|family| family.iter().flatten().count() > 1);
+    order
+}
+
+/// The role of a tensor and a name for its parameter.
+fn role_of(file: &str, name: &str) -> Option<(Role, String)> {
+    if let Some((state, leaf)) = name.rsplit_once('.') {
+        let role = match leaf {
+            "exp_avg" => Some(Role::First),
+            "exp_avg_sq" => Some(Role::Second),
+            "master_param" | "fp32_param" | "master" => Some(Role::Weights),
+            _ => None,
+        };
+        if let Some(role) = role {
+            return Some((role, format!("{file}\0{state}")));
+        }
+    }
+    let (dir, leaf) = file.rsplit_once('/').unwrap_or(("", file));
+    let stem = leaf.split('.').next().unwrap_or(leaf);
+    let tokens = stem.split("-of-").next().unwrap_or(stem);
+    let tokens = tokens.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
+    let role = match &tokens.to_ascii_lowercase().replace('-', "_")[..] {
+        "exp_avg" | "optimizer_exp_avg" => Role::First,
+        "exp_avg_sq" | "optimizer_exp_avg_sq" => Role::Second,
+        "master" | "fp32" | "master_weights" | "fp32_weights" | "optimizer_master" => Role::Weights,
+        "model" | "pytorch_model" | "weights" | "params" => Role::Model,
+        _ => return None,
+    };
+    Some((role, format!("{dir}\0{name}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(file: &str, name: Option<&str>, dtype: Dtype, offset: u64, len: u64) -> Item {
+        let span = Span { offset, len, dtype, row_words: 0, big_endian: false };
+        Item { span, file: file.into(), name: name.map(str::to_owned), state: None }
+    }
+
+    #[test]
+    fn spans_find_their_base_by_name_then_by_order() {
+        let f32 = Dtype::F32;
+        let base = [
+            item("a", None, Dtype::BYTES, 0, 8),
+            item("a", Some("x"), f32, 8, 40),
+            item("a", Some("y"), f32, 48, 40),
+            item("b", Some("z"), f32, 88, 40),
+            item("b", Some("old"), f32, 128, 80),
+            item("b", Some("kind"), f32, 208, 80),
+        ];
+        let new = [
+            item("a", None, Dtype::BYTES, 0, 8),
+            item("a", Some("y"), f32, 8, 40),
+            item("a", Some("z"), f32, 48, 40),
+            item("a", Some("x"), f32, 88, 40),
+            item("b", Some("new"), f32, 128, 80),
+            item("b", Some("kind"), Dtype::BF16, 208, 40),
+            item("b", Some("other"), f32, 248, 44),
+        ];
+        let at = |l: &Option<Link>| l.map(|l| l.offset);
+        let found: Vec<_> = links(&new, &base).iter().map(at).collect();
+        assert_eq!(found, [None, Some(48), Some(88), Some(8), Some(128), Some(208), None]);
+    }
+
+    #[test]
+    fn families_are_found_across_files_and_inside_one() {
+        let (f32, bf16) = (Dtype::F32, Dtype::BF16);
+        let items = [
+            item("s/exp_avg.safetensors", Some("w"), f32, 0, 400),
+            item("s/exp_avg_sq.safetensors", Some("w"), f32, 400, 400),
+            item("s/master.safetensors", Some("w"), f32, 800, 400),
+            item("s/model-00001-of-00002.safetensors", Some("w"), bf16, 1200, 200),
+            item("t.pt", Some("optimizer.state.3.exp_avg"), f32, 1400, 400),
+            item("t.pt", Some("optimizer.state.3.exp_avg_sq"), f32, 1800, 400),
+            item("t.pt", Some("optimizer.state.4.exp_avg_sq"), f32, 2200, 400),
+        ];
+        let found = families(items.iter().enumerate());
+        assert_eq!(found, [[Some(1), Some(0), Some(2), Some(3)], [Some(5), Some(4), None, None]]);
+    }
+}

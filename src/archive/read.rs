@@ -1,0 +1,20 @@
+//! Archive → files, memory or a pipe: whole archives, at random access or read forward, single
+//! tensors, and what can be saved of damaged ones.
+//!
+//! Uses `access` for archives that are open, `disk` for where output goes. Nothing here knows how
+//! archives are written.
+
+mod damage;
+mod extract;
+mod forward;
+mod receiver;
+mod references;
+mod restore;
+mod sequence;
+mod spool;
+mod target;
+
+pub use damage::{Damage, is_salvageable};
+pub use extract::{Extracted, extract, extract_to};
+pub use forward::{decompress_stream, decompress_to_writer, verify_stream};
+pub use restore::{Restored, decompress, decompress_into};

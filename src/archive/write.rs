@@ -1,0 +1,20 @@
+//! Input → archive: which chunks it is cut into, how each is coded, and the records of them.
+//!
+//! Uses `access` for the input and the base, `disk` for where the archive goes. Nothing here
+//! knows how archives are restored.
+
+pub(in crate::archive) mod coder;
+mod compress;
+mod equality;
+mod hints;
+pub(in crate::archive) mod plan;
+mod siblings;
+mod spare;
+mod stream;
+mod writer;
+
+pub use compress::{
+    Summary, compress, compress_files, compress_into, compress_path, compress_stream,
+};
+pub use plan::CHUNK_WORDS;
+pub use stream::compress_reader;

@@ -1,0 +1,264 @@
+//! Input → archive.
+
+use super::{
+    coder::Coded,
+    equality::Originals,
+    plan::{ChunkPlan, plan},
+    spare::{Lent, Worker},
+    writer::Writer,
+};
+use crate::{
+    Error, Result,
+    archive::{
+        access::{
+            digest::{Digests, file_ends},
+            input::Input,
+        },
+        disk::{AtomicFile, Protected},
+        options::Options,
+    },
+    container::{EntryKind, RecordType, header::FEATURE_BASE},
+    pipeline,
+    simd::far,
+};
+use std::{
+    io::{self, Write},
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant},
+};
+
+/// What compressing did.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Bytes of all files.
+    pub input_bytes: u64,
+    /// Bytes of the archive.
+    pub output_bytes: u64,
+    /// Number of files.
+    pub files: u64,
+    /// Number of spans that the files' parsers found.
+    pub spans: u64,
+    /// What was odd about the input, a sentence each.
+    pub notes: Vec<String>,
+    /// Who made the transforms: `cpu`, or the name of a device.
+    pub device: String,
+    /// Wall clock time.
+    pub seconds: f64,
+    /// Time of coders, summed over them; with it, what they waited for a device.
+    pub coding: Duration,
+    /// Time that records took to be written.
+    pub writing: Duration,
+}
+
+/// Compresses one file in memory.
+///
+/// ```
+/// use lmc_gpu::Options;
+/// let weights = vec![0u8; 100_000];
+/// let archive = lmc_gpu::compress(&weights, &Options::default())?;
+/// assert!(archive.len() < 1000);
+/// assert_eq!(lmc_gpu::decompress(&archive, &Options::default())?, weights);
+/// # Ok::<(), lmc_gpu::Error>(())
+/// ```
+///
+/// # Errors
+/// `Io` where threads cannot be started or the work is cancelled.
+pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
+    let mut out = Vec::new();
+    compress_into(bytes, options, &mut out)?;
+    Ok(out)
+}
+
+/// As [`compress`], into a buffer of the caller's that is cleared first: reusing one avoids
+/// fresh pages, which cost more than coding.
+///
+/// # Errors
+/// As for [`compress`].
+pub fn compress_into(bytes: &[u8], options: &Options, out: &mut Vec<u8>) -> Result<Summary> {
+    out.clear();
+    let input = Input::from_bytes("data", bytes, options.dtype);
+    if bytes.len() < far::FROM {
+        return compress_input(&input, options, out);
+    }
+    compress_input(&input, options, &mut FarWriter(out))
+}
+
+/// A large archive in memory.
+struct FarWriter<'a>(&'a mut Vec<u8>);
+
+impl Write for FarWriter<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        far::append(self.0, bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Compresses a file or directory into the archive `out`.
+///
+/// # Errors
+/// `InvalidArgument` where `out` exists and is not to be replaced ([`Options::overwrite`]), where
+/// it is, contains or lies in the input or a base, or where the input holds something that cannot
+/// be stored; `Io`, also where a file changed while it was read and [`Options::allow_changes`] is
+/// not set; `BaseMismatch` where the base did.
+pub fn compress_path(path: &Path, out: &Path, options: &Options) -> Result<Summary> {
+    let input = Input::open(path, options.dtype, options.follow_symlinks)?;
+    Protected::of(options).with_place(path).with_input(&input).refuse(out)?;
+    let mut file = AtomicFile::create(out, options.overwrite)?;
+    let summary = compress_input(&input, options, &mut file)
+        .map_err(|e| if matches!(e, Error::Io { .. }) { e } else { e.at(path.display()) })?;
+    file.commit()?;
+    Ok(summary)
+}
+
+/// Compresses files that are open already, or that exist in memory only, into the archive `out`.
+///
+/// # Errors
+/// As for [`compress_path`].
+pub fn compress_files(input: &Input<'_>, out: &Path, options: &Options) -> Result<Summary> {
+    Protected::of(options).with_input(input).refuse(out)?;
+    let mut file = AtomicFile::create(out, options.overwrite)?;
+    let summary = compress_input(input, options, &mut file)?;
+    file.commit()?;
+    Ok(summary)
+}
+
+/// Compresses a file or directory into a writer that cannot seek.
+///
+/// # Errors
+/// As for [`compress_path`].
+pub fn compress_stream(
+    path: &Path,
+    out: &mut (dyn Write + Send),
+    options: &Options,
+) -> Result<Summary> {
+    let input = Input::open(path, options.dtype, options.follow_symlinks)?;
+    compress_input(&input, options, out)
+}
+
+/// Codes every chunk of `input` and writes the archive in order.
+pub(in crate::archive) fn compress_input<W: Write + Send + ?Sized>(
+    input: &Input<'_>,
+    options: &Options,
+    out: &mut W,
+) -> Result<Summary> {
+    let started = Instant::now();
+    // Names that cannot be stored are refused before anything is read or written.
+    let (meta, payload) = input.manifest.to_record()?;
+    input.settle();
+    let base = options.base.as_ref().filter(|_| options.method.uses_base());
+    if let Some(base) = base {
+        base.settle();
+    }
+    let plan = plan(input, options)?;
+    let entries = &input.manifest.entries;
+    let ends = file_ends(entries.iter().map(|e| e.len));
+    if let Some(base) = base {
+        base.rest();
+    }
+    let base_record = base.map(|base| base.record().to_record()).transpose()?;
+    let mut writer = Writer::new(out, base.map_or(0, |_| FEATURE_BASE))?;
+    writer.record(RecordType::Manifest, &meta, &payload)?;
+    if let Some((meta, payload)) = &base_record {
+        writer.record(RecordType::Base, meta, payload)?;
+    }
+    let mut digests = Digests::default();
+    let mut originals = Originals::of(&plan.chunks);
+    let (coding, mut writing) = (AtomicU64::new(0), Duration::ZERO);
+    let chunks = &plan.chunks;
+    let largest = chunks.iter().map(ChunkPlan::len).max().unwrap_or(0);
+    let coders = options.coders(plan.groups.len());
+    pipeline::run_ordered(
+        coders,
+        &options.cancel,
+        || Lent::new(options, largest),
+        pipeline::numbered(plan.groups.len(), |worker: &mut Lent, i| worker.job = i),
+        |worker: &mut Lent| {
+            worker.work(|Worker { coder, done, job }| {
+                let group = &chunks[plan.groups[*job].clone()];
+                done.resize_with(group.len().max(done.len()), Coded::default);
+                let begun = Instant::now();
+                coder.prepare(group, options);
+                // With all coders at work, this one's next job is as many further on.
+                let later = plan.groups.get(*job + coders).map(|group| group.start);
+                for (i, done) in done[..group.len()].iter_mut().enumerate() {
+                    let next = group.get(i + 1).or_else(|| chunks.get(later?));
+                    coder.fetch(next, input, options);
+                    // There and back: every chunk of a group keeps a payload of its own, whose
+                    // pages are at hand for the next group.
+                    std::mem::swap(&mut coder.coded, done);
+                    let made = coder.code(input, group, i, &ends, options);
+                    std::mem::swap(&mut coder.coded, done);
+                    made?;
+                }
+                coding.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                Ok(())
+            })
+        },
+        |worker| {
+            let begun = Instant::now();
+            worker.work(|Worker { coder, done, job }| {
+                let group = &chunks[plan.groups[*job].clone()];
+                for (i, (chunk, coded)) in group.iter().zip(done).enumerate() {
+                    if !originals.hold(chunk, coded.digest) {
+                        std::mem::swap(&mut coder.coded, coded);
+                        let made = coder.code_alone(input, chunk, i, &ends, options);
+                        std::mem::swap(&mut coder.coded, coded);
+                        made?;
+                    }
+                    originals.add(chunk, coded.digest);
+                    writer.record(coded.kind, &coded.meta, &coded.payload)?;
+                    digests.add(std::mem::take(&mut coded.leaves));
+                    if let Some(progress) = &options.progress {
+                        progress(chunk.len());
+                    }
+                }
+                Ok::<(), Error>(())
+            })?;
+            writing += begun.elapsed();
+            Ok(())
+        },
+    )?;
+    let mut notes = plan.notes;
+    notes.extend(changes(input, options)?);
+    if let Some(base) = base {
+        base.check_unchanged()?;
+    }
+    let lens: Vec<u64> = entries.iter().map(|e| e.len).collect();
+    let output_bytes = writer.finish(lens, &digests)?;
+    Ok(Summary {
+        input_bytes: input.len(),
+        output_bytes,
+        files: entries.iter().filter(|e| e.kind != EntryKind::Directory).count() as u64,
+        spans: plan.spans,
+        notes: notes.into_iter().chain(options.device_note()).collect(),
+        device: options.device_name(),
+        seconds: started.elapsed().as_secs_f64(),
+        coding: Duration::from_nanos(coding.into_inner()),
+        writing,
+    })
+}
+
+/// A note for every file that changed while it was read, where that is allowed.
+fn changes(input: &Input<'_>, options: &Options) -> Result<Vec<String>> {
+    let changed = input.changed();
+    match changed.first() {
+        Some(&first) if !options.allow_changes => {
+            let why = "it changed while it was being read: compress it when nobody writes to it, \
+                       or store what was read with --allow-changes";
+            Err(Error::Io {
+                context: format!("cannot read {}", input.shown(first)),
+                source: io::Error::new(io::ErrorKind::ResourceBusy, why),
+            })
+        }
+        _ => {
+            let shown = changed.into_iter().map(|i| input.shown(i));
+            Ok(shown.map(|f| format!("{f} changed while it was being read")).collect())
+        }
+    }
+}

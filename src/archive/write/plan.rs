@@ -1,0 +1,393 @@
+//! Which chunks an input is cut into.
+//!
+//! A large span becomes chunks of whole rows and nearly equal size. Small spans of one type share
+//! a chunk, wherever they lie: 200,000 tiny tensors, or the padding between the members of a zip
+//! file, cost a few bytes each. A large span whose bytes stand earlier in the input becomes copies.
+//! The weights and moments of a parameter are cut alike, and their chunks stored by turns: a
+//! group holds the same range of each.
+
+use super::{
+    equality::{equal, probe},
+    hints,
+    siblings::Siblings,
+};
+use crate::{
+    Result,
+    archive::{
+        access::{
+            input::Input,
+            relation::{self, Item, Link},
+        },
+        options::Options,
+    },
+    codec::{Method, Offer, Predictor},
+    container::{Origin, Piece, Reference},
+    dtype::Dtype,
+    format::Span,
+    predict::cast::Narrow,
+};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+};
+
+/// Words in a chunk, unless a method asks otherwise.
+pub const CHUNK_WORDS: u64 = 256 << 10;
+/// Bytes in a chunk of opaque bytes.
+const OPAQUE_CHUNK: u64 = 1 << 20;
+/// Spans of fewer words share chunks.
+const SMALL_WORDS: u64 = 16 << 10;
+/// Elements in a chunk of quantised groups, and below which spans share chunks: a group is a word,
+/// and has many.
+const QUANTISED_ELEMENTS: u64 = 2 << 20;
+const SMALL_QUANTISED: u64 = 128 << 10;
+/// Words that may share a scale where rows are not known.
+const UNKNOWN_ROW: u64 = 256;
+/// The same in chunks of many small spans.
+const SHARED_ROW: u64 = 64;
+/// Largest number of pieces in one chunk.
+const MAX_PIECES: usize = 1 << 14;
+
+/// One chunk to be coded.
+#[derive(Clone, Debug)]
+pub struct ChunkPlan {
+    /// Its bytes, in ascending order.
+    pub pieces: Vec<Piece>,
+    /// Type of its words.
+    pub dtype: Dtype,
+    /// Whether words are stored most significant byte first.
+    pub big_endian: bool,
+    /// Words in a row, 0 where unknown.
+    pub row_words: u64,
+    /// First byte of an earlier chunk with the same bytes.
+    pub copy_of: Option<u64>,
+    /// What may be known when it is decoded; digests are filled in when it is coded.
+    pub known: Vec<Reference>,
+    /// How it may be predicted from what is known.
+    pub offers: Vec<Offer>,
+    /// Whether it is decoded after, and beside, the chunk before it.
+    pub continues_group: bool,
+}
+
+impl ChunkPlan {
+    /// A chunk about which nothing is known.
+    pub fn new(pieces: Vec<Piece>, span: &Span) -> Self {
+        ChunkPlan {
+            pieces,
+            dtype: span.dtype,
+            big_endian: span.big_endian,
+            row_words: span.row_words,
+            copy_of: None,
+            known: Vec::new(),
+            offers: Vec::new(),
+            continues_group: false,
+        }
+    }
+
+    /// Adds what may be known; its index for offers.
+    pub fn know(&mut self, origin: Origin, pieces: Vec<Piece>) -> u8 {
+        self.known.push(Reference { origin, pieces });
+        (self.known.len() - 1) as u8
+    }
+
+    /// Adds a way to predict it.
+    pub fn offer(&mut self, predictor: Predictor, inputs: &[u8]) {
+        self.offers.push(Offer { predictor, inputs: inputs.to_vec() });
+    }
+
+    /// Length in bytes.
+    pub fn len(&self) -> u64 {
+        self.pieces.iter().map(|p| p.len).sum()
+    }
+}
+
+/// The chunks of an input, and what its parsers had to say.
+pub struct Plan {
+    /// Chunks in the order they are stored.
+    pub chunks: Vec<ChunkPlan>,
+    /// Those that are coded and decoded together.
+    pub groups: Vec<Range<usize>>,
+    /// Notes of the parsers, each with its file's path.
+    pub notes: Vec<String>,
+    /// Number of spans in all files.
+    pub spans: u64,
+}
+
+/// Parses every file and cuts it into chunks.
+///
+/// # Errors
+/// Only where reading fails.
+pub fn plan(input: &Input<'_>, options: &Options) -> Result<Plan> {
+    let method = options.method;
+    let mut planner = Planner::new(method);
+    let mut notes = Vec::new();
+    let mut found = options.optimizer.clone();
+    let mut spans = 0;
+    let items = relation::items(input, |i, parsed| {
+        let path = &input.manifest.entries[i].path;
+        notes.extend(parsed.notes.iter().map(|n| format!("{path}: {n}")));
+        spans += parsed.spans.len() as u64;
+        hints::from_groups(parsed, &mut found);
+        hints::from_json(input, i, &mut found);
+    })?;
+    let base = options.base.as_ref().filter(|_| method.uses_base());
+    let links = match base {
+        Some(base) => relation::links(&items, base.items()?),
+        None => vec![None; items.len()],
+    };
+    for (i, (item, link)) in items.iter().zip(&links).enumerate() {
+        planner.add_span(item.span.clone(), *link, i);
+    }
+    planner.find_copies(input)?;
+    let mut siblings = Siblings::default();
+    if method.uses_siblings() {
+        planner.store_in_families(&items);
+        planner.find_siblings(&items, &mut siblings);
+        siblings.prepare(input, base.map(|b| &**b), options.level, &found, &planner.large)?;
+    }
+    let chunks = planner.finish(&siblings);
+    let starts: Vec<usize> = (0..chunks.len()).filter(|&i| !chunks[i].continues_group).collect();
+    let ends = starts.iter().skip(1).copied().chain([chunks.len()]);
+    let groups = starts.iter().zip(ends).map(|(&start, end)| start..end).collect();
+    Ok(Plan { chunks, groups, notes, spans })
+}
+
+/// Chunks of neighbouring spans, cut without looking at the rest of the input.
+pub(in crate::archive) fn plan_window(spans: &[Span], method: Method) -> Vec<ChunkPlan> {
+    let mut planner = Planner::new(method);
+    for span in spans {
+        planner.add_span(span.clone(), None, 0);
+    }
+    planner.finish(&Siblings::default())
+}
+
+/// Whether a span shares its chunk with others.
+pub(in crate::archive) fn is_small(span: &Span) -> bool {
+    span.len / (span.dtype.word_len() as u64) < small_words(span.dtype)
+}
+
+/// Spans of this type with fewer words share chunks.
+fn small_words(dtype: Dtype) -> u64 {
+    match dtype.group_elements() {
+        1 => SMALL_WORDS,
+        elements => SMALL_QUANTISED / elements,
+    }
+}
+
+/// Words in a chunk of this type.
+pub(in crate::archive) fn chunk_words(method: Method, dtype: Dtype) -> u64 {
+    match method.chunk_len() {
+        Some(len) => (len / dtype.word_len() as u64).max(1),
+        None if dtype == Dtype::BYTES => OPAQUE_CHUNK,
+        None if dtype.group_elements() > 1 => QUANTISED_ELEMENTS / dtype.group_elements(),
+        None => method.chunk_words(dtype.word_len()).unwrap_or(CHUNK_WORDS),
+    }
+}
+
+/// A large span in the archive's address space.
+pub(in crate::archive) struct Large {
+    pub span: Span,
+    pub copy_of: Option<usize>,
+    /// Where the base has it.
+    pub link: Option<Link>,
+    item: usize,
+}
+
+struct Planner {
+    method: Method,
+    large: Vec<Large>,
+    chunks: Vec<ChunkPlan>,
+    open: HashMap<(Dtype, bool, bool), ChunkPlan>,
+}
+
+impl Planner {
+    fn new(method: Method) -> Self {
+        Planner { method, large: Vec::new(), chunks: Vec::new(), open: HashMap::new() }
+    }
+
+    fn add_span(&mut self, mut span: Span, link: Option<Link>, item: usize) {
+        if span.row_words == 0 && span.dtype.is_float() {
+            span.row_words = UNKNOWN_ROW;
+        }
+        if !is_small(&span) {
+            self.large.push(Large { span, copy_of: None, link, item });
+        } else if span.len > 0 {
+            // A gathered chunk has a base for all of its bytes or for none.
+            let whole = |l: &Link| l.dtype == span.dtype && l.len == span.len;
+            self.add_small(&span, link.filter(whole).map(|l| l.offset));
+        }
+    }
+
+    fn add_small(&mut self, span: &Span, base: Option<u64>) {
+        let key = (span.dtype, span.big_endian, base.is_some());
+        let limit = chunk_words(self.method, span.dtype).max(small_words(span.dtype))
+            * span.dtype.word_len() as u64;
+        let row_words = if span.dtype.is_float() { SHARED_ROW } else { 0 };
+        let empty = || ChunkPlan::new(Vec::new(), &Span { row_words, ..span.clone() });
+        let open = self.open.entry(key).or_insert_with(empty);
+        if open.len() + span.len > limit || open.pieces.len() >= MAX_PIECES {
+            self.chunks.push(std::mem::replace(open, empty()));
+        }
+        append(&mut open.pieces, Piece { offset: span.offset, len: span.len });
+        if let Some(offset) = base {
+            let piece = Piece { offset, len: span.len };
+            match open.known.first_mut() {
+                Some(known) => append(&mut known.pieces, piece),
+                None => {
+                    let base = open.know(BASE, vec![piece]);
+                    open.offer(Predictor::Base, &[base]);
+                }
+            }
+        }
+    }
+
+    /// Of spans with the same bytes, stores the one that has the most siblings: they tell most
+    /// about it, and it about them.
+    fn store_in_families(&mut self, items: &[Item]) {
+        let all = self.large.iter().enumerate().map(|(i, l)| (i, &items[l.item]));
+        let mut siblings = vec![0; self.large.len()];
+        for family in relation::families(all) {
+            let members: Vec<usize> = family.iter().flatten().copied().collect();
+            members.iter().for_each(|&i| siblings[i] = members.len());
+        }
+        let mut same: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (i, l) in self.large.iter().enumerate() {
+            if let Some(j) = l.copy_of {
+                same.entry(j).or_insert_with(|| vec![j]).push(i);
+            }
+        }
+        for members in same.into_values() {
+            let most = members.iter().map(|&i| siblings[i]).max();
+            let stored = members.iter().copied().find(|&i| Some(siblings[i]) == most);
+            for i in members {
+                self.large[i].copy_of = stored.filter(|&j| j != i);
+            }
+        }
+    }
+
+    /// Finds the families of large spans that are no copies.
+    fn find_siblings(&self, items: &[Item], siblings: &mut Siblings) {
+        let large = self.large.iter().enumerate().filter(|(_, l)| l.copy_of.is_none());
+        siblings.families = relation::families(large.map(|(i, l)| (i, &items[l.item])));
+    }
+
+    /// Finds large spans that equal an earlier one: same type and length, same bytes at a few
+    /// fixed places, then same bytes everywhere.
+    fn find_copies(&mut self, input: &Input<'_>) -> Result<()> {
+        let mut seen: HashMap<(Dtype, bool, u64, u64), Vec<usize>> = HashMap::new();
+        for i in 0..self.large.len() {
+            let span = &self.large[i].span;
+            let key = (span.dtype, span.big_endian, span.len, probe(input, span)?);
+            let same = seen.entry(key).or_default();
+            let mut found = None;
+            for &j in same.iter() {
+                if equal(input, span, &self.large[j].span)? {
+                    found = Some(j);
+                    break;
+                }
+            }
+            match found {
+                Some(j) => self.large[i].copy_of = Some(j),
+                None => same.push(i),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, siblings: &Siblings) -> Vec<ChunkPlan> {
+        let large = std::mem::take(&mut self.large);
+        let mut groups: Vec<Vec<ChunkPlan>> = Vec::new();
+        let mut in_family = vec![false; large.len()];
+        for family in &siblings.families {
+            for i in family.iter().flatten() {
+                in_family[*i] = true;
+            }
+            // Cut alike, whatever the widths of their words.
+            let cut = |i: usize| self.cut(&large[i].span, None, CHUNK_WORDS);
+            let members = family.map(|member| member.map(cut));
+            groups.extend(siblings.interleave(family, &large, members));
+        }
+        for (l, _) in large.iter().zip(&in_family).filter(|(_, in_family)| !**in_family) {
+            let source = l.copy_of.map(|j| &large[j].span);
+            let with_family = l.copy_of.is_some_and(|j| in_family[j]);
+            let most = chunk_words(self.method, l.span.dtype);
+            let most = if with_family { CHUNK_WORDS } else { most };
+            let mut chunks = self.cut(&l.span, source, most);
+            if l.copy_of.is_none() {
+                for chunk in chunks.iter_mut() {
+                    add_base(chunk, l);
+                }
+            }
+            groups.extend(chunks.into_iter().map(|c| vec![c]));
+        }
+        let open = std::mem::take(&mut self.open);
+        let gathered = self.chunks.into_iter().chain(open.into_values());
+        groups.extend(gathered.filter(|c| !c.pieces.is_empty()).map(|c| vec![c]));
+        // Copies stand at their own place, but after the group of what they repeat.
+        let offset = |c: &ChunkPlan| c.pieces.first().map_or(0, |p| p.offset);
+        let start = |group: &Vec<ChunkPlan>| group.iter().map(offset).min().unwrap_or(0);
+        let mut starts: HashMap<u64, u64> = HashMap::new();
+        for group in &groups {
+            starts.extend(group.iter().map(|c| (offset(c), start(group))));
+        }
+        groups.sort_by_cached_key(|group| {
+            let source = group.first().and_then(|c| c.copy_of);
+            let after = source.and_then(|s| starts.get(&s)).copied();
+            (start(group).max(after.unwrap_or(0)), after.is_some(), start(group))
+        });
+        groups.into_iter().flatten().collect()
+    }
+
+    fn cut(&self, span: &Span, source: Option<&Span>, most: u64) -> Vec<ChunkPlan> {
+        let word = span.dtype.word_len() as u64;
+        let row = source.unwrap_or(span).row_words.max(1);
+        let unit = if row <= most { row } else { 1 };
+        let units = (span.len / word).div_ceil(unit);
+        let per_chunk = units.div_ceil(units.div_ceil(most / unit)) * unit * word;
+        let mut chunks = Vec::new();
+        let mut at = 0;
+        while at < span.len {
+            let len = per_chunk.min(span.len - at);
+            let pieces = vec![Piece { offset: span.offset + at, len }];
+            let copy_of = source.map(|s| s.offset + at);
+            chunks.push(ChunkPlan { copy_of, ..ChunkPlan::new(pieces, span) });
+            at += len;
+        }
+        chunks
+    }
+}
+
+/// A base whose bytes have not been hashed yet.
+pub(in crate::archive) const BASE: Origin = Origin::Base { digest: 0 };
+
+/// Adds a piece to a list, joined to the last one where it continues it.
+fn append(pieces: &mut Vec<Piece>, piece: Piece) {
+    match pieces.last_mut() {
+        Some(last) if last.offset + last.len == piece.offset => last.len += piece.len,
+        _ => pieces.push(piece),
+    }
+}
+
+/// The base's bytes for a chunk of a large span.
+pub(in crate::archive) fn base_piece(chunk: &ChunkPlan, large: &Large) -> Option<(Piece, Dtype)> {
+    let (link, piece) = (large.link?, chunk.pieces.first()?);
+    let words = |bytes: u64| bytes / large.span.dtype.word_len() as u64;
+    let word = link.dtype.word_len() as u64;
+    let at = words(piece.offset - large.span.offset) * word;
+    let len = words(piece.len) * word;
+    (at + len <= link.len).then_some((Piece { offset: link.offset + at, len }, link.dtype))
+}
+
+/// Offers the base's bytes where it has them. Their index among what is known.
+pub(in crate::archive) fn add_base(chunk: &mut ChunkPlan, large: &Large) -> Option<u8> {
+    let (piece, dtype) = base_piece(chunk, large)?;
+    let base = chunk.know(BASE, vec![piece]);
+    let predictor = match (chunk.dtype, dtype) {
+        (a, b) if a == b => Predictor::Base,
+        (Dtype::F32, Dtype::F16) => Predictor::Widen(Narrow::F16),
+        (Dtype::F32, _) => Predictor::Widen(Narrow::Bf16),
+        _ => Predictor::Narrow,
+    };
+    chunk.offer(predictor, &[base]);
+    Some(base)
+}

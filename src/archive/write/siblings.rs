@@ -1,0 +1,224 @@
+//! Groups of the tensors of one parameter, and how each helps to predict the next.
+//!
+//! ```text
+//! order      v, m, w, model                     m in the contexts of v, model the rounding of w
+//! with one   m, v, w, model    m from its base, v from the base's v and m and the new m,
+//! step more                    w from its base and the new m and v
+//! ```
+//!
+//! Whether a step of the optimizer leads from the base to the checkpoint is found out from a
+//! stretch in the middle of the parameter, once for each.
+
+use super::plan::{BASE, ChunkPlan, Large, add_base, base_piece};
+use crate::{
+    Result,
+    archive::access::{
+        Input,
+        base::Base,
+        relation::{Family, Link, Role},
+    },
+    codec::Predictor,
+    container::{Origin, Piece},
+    predict::adam::{self, Hints, Sample, Second, Weights},
+    simd::Level,
+};
+
+/// Words of the stretch.
+const SAMPLE: u64 = 16 << 10;
+/// Scalars of other parameters that are tried first.
+const REMEMBERED: usize = 4;
+
+/// The families of an input and what the optimizer did to each.
+#[derive(Default)]
+pub(in crate::archive) struct Siblings {
+    /// Large spans, by role.
+    pub families: Vec<Family>,
+    steps: Vec<Step>,
+}
+
+/// The scalars of a parameter's update.
+#[derive(Clone, Copy, Default)]
+struct Step {
+    second: Option<Second>,
+    weights: Option<Weights>,
+}
+
+impl Siblings {
+    /// Looks for the optimizer's step in every family.
+    pub fn prepare(
+        &mut self,
+        input: &Input<'_>,
+        base: Option<&Base>,
+        level: Level,
+        hints: &Hints,
+        large: &[Large],
+    ) -> Result<()> {
+        self.steps = vec![Step::default(); self.families.len()];
+        let Some(base) = base else { return Ok(()) };
+        let mut tried: Vec<Weights> = Vec::new();
+        let mut hints = hints.clone();
+        for (family, step) in self.families.iter().zip(&mut self.steps) {
+            let read = |role: Role| Stretch::read(input, base, large, family[role as usize]);
+            let (Some(v), Some(m)) = (read(Role::Second)?, read(Role::First)?) else { continue };
+            let w = read(Role::Weights)?;
+            let none = Stretch::default();
+            let weights = w.as_ref().unwrap_or(&none);
+            let sample = Sample {
+                w0: &weights.base,
+                w1: &weights.new,
+                m0: &m.base,
+                m1: &m.new,
+                v0: &v.base,
+                v1: &v.new,
+            };
+            let Some((second, betas)) = adam::find_second(level, &sample, &hints) else {
+                continue;
+            };
+            step.second = Some(second);
+            if !hints.betas.contains(&betas) {
+                hints.betas.insert(0, betas);
+            }
+            if w.is_some() {
+                step.weights = adam::find_weights(level, &sample, &hints, betas, &tried);
+            }
+            if let Some(found) = step.weights.filter(|s| !tried.contains(s)) {
+                tried.insert(0, found);
+                tried.truncate(REMEMBERED);
+            }
+        }
+        Ok(())
+    }
+
+    /// Joins the chunks of a family's members by turns into groups, and says what each may be
+    /// predicted from.
+    pub fn interleave(
+        &self,
+        family: &Family,
+        large: &[Large],
+        mut members: [Option<Vec<ChunkPlan>>; 4],
+    ) -> Vec<Vec<ChunkPlan>> {
+        let at = self.families.iter().position(|f| f == family);
+        let step = at.and_then(|i| self.steps.get(i)).copied().unwrap_or_default();
+        let order = match step.second {
+            Some(_) => [Role::First, Role::Second, Role::Weights, Role::Model],
+            None => [Role::Second, Role::First, Role::Weights, Role::Model],
+        };
+        let n = members.iter().flatten().map(Vec::len).max().unwrap_or(0);
+        let mut groups = Vec::with_capacity(n);
+        for k in 0..n {
+            let mut group = Group { family, large, step, stored: [None; 4], bases: [None; 4] };
+            for role in order {
+                let chunk = members[role as usize].as_ref().and_then(|m| m.get(k));
+                let large = family[role as usize].map(|i| &large[i]);
+                let (Some(chunk), Some(large)) = (chunk, large) else { continue };
+                group.bases[role as usize] = base_piece(chunk, large)
+                    .filter(|(_, dtype)| *dtype == chunk.dtype)
+                    .map(|(piece, _)| piece);
+            }
+            let mut chunks: Vec<ChunkPlan> = Vec::with_capacity(4);
+            for role in order {
+                let taken = members[role as usize].as_mut().and_then(|m| m.get_mut(k));
+                let Some(chunk) = taken else { continue };
+                let mut chunk = chunk.clone();
+                chunk.continues_group = !chunks.is_empty();
+                group.offer(role, &mut chunk);
+                group.stored[role as usize] = chunk.pieces.first().copied();
+                chunks.push(chunk);
+            }
+            groups.push(chunks);
+        }
+        groups
+    }
+}
+
+/// One group while it is put together.
+struct Group<'g> {
+    family: &'g Family,
+    large: &'g [Large],
+    step: Step,
+    /// Pieces of the members so far.
+    stored: [Option<Piece>; 4],
+    /// Pieces of the base for every member.
+    bases: [Option<Piece>; 4],
+}
+
+impl Group<'_> {
+    /// Offers a member everything that helps.
+    fn offer(&self, role: Role, chunk: &mut ChunkPlan) {
+        let base = self.family[role as usize].and_then(|i| add_base(chunk, &self.large[i]));
+        let sibling = |chunk: &mut ChunkPlan, role: Role| {
+            let piece = self.stored[role as usize]?;
+            Some(chunk.know(Origin::Sibling, vec![piece]))
+        };
+        match role {
+            Role::First => {
+                if let Some(v) = sibling(chunk, Role::Second) {
+                    chunk.offer(Predictor::Moment, &[v]);
+                }
+            }
+            Role::Second => {
+                let m0 = self.bases[Role::First as usize];
+                let m1 = self.stored[Role::First as usize];
+                if let (Some(s), Some(v0), Some(m0), Some(m1)) = (self.step.second, base, m0, m1) {
+                    let m0 = chunk.know(BASE, vec![m0]);
+                    let m1 = chunk.know(Origin::Sibling, vec![m1]);
+                    chunk.offer(Predictor::Second(s), &[v0, m0, m1]);
+                }
+            }
+            Role::Weights => {
+                let (m1, v1) =
+                    (self.stored[Role::First as usize], self.stored[Role::Second as usize]);
+                if let (Some(s), Some(w0), Some(m1), Some(v1)) = (self.step.weights, base, m1, v1) {
+                    let m1 = chunk.know(Origin::Sibling, vec![m1]);
+                    let v1 = chunk.know(Origin::Sibling, vec![v1]);
+                    chunk.offer(Predictor::Weights(s), &[w0, m1, v1]);
+                }
+            }
+            Role::Model => {
+                if let Some(w) = sibling(chunk, Role::Weights) {
+                    // Where it is the rounding, nothing else is needed; where not, the base is.
+                    chunk.offer(Predictor::Narrow, &[w]);
+                }
+                if let Some(base) = base
+                    && let Some(m) = sibling(chunk, Role::First)
+                {
+                    chunk.offer(Predictor::Signed, &[base, m]);
+                }
+            }
+        }
+    }
+}
+
+/// The same stretch of a parameter's member in the base and in the input.
+#[derive(Default)]
+struct Stretch {
+    base: Vec<u8>,
+    new: Vec<u8>,
+}
+
+impl Stretch {
+    /// Reads it; `None` where the base does not have it.
+    fn read(
+        input: &Input<'_>,
+        base: &Base,
+        large: &[Large],
+        member: Option<usize>,
+    ) -> Result<Option<Stretch>> {
+        let Some(l) = member.map(|i| &large[i]) else { return Ok(None) };
+        let Some(Link { offset, len, dtype }) = l.link else { return Ok(None) };
+        if dtype != l.span.dtype || len != l.span.len {
+            return Ok(None);
+        }
+        let words = len / 4;
+        let n = words.min(SAMPLE);
+        let at = 4 * ((words - n) / 2);
+        let mut stretch = Stretch { base: vec![0; 4 * n as usize], new: vec![0; 4 * n as usize] };
+        base.read(&[Piece { offset: offset + at, len: 4 * n }], &mut stretch.base)?;
+        input.read(&[Piece { offset: l.span.offset + at, len: 4 * n }], &mut stretch.new)?;
+        if l.span.big_endian {
+            stretch.base.chunks_exact_mut(4).for_each(<[u8]>::reverse);
+            stretch.new.chunks_exact_mut(4).for_each(<[u8]>::reverse);
+        }
+        Ok(Some(stretch))
+    }
+}

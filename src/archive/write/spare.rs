@@ -1,0 +1,104 @@
+//! Coders that are not at work, with their buffers, for the next archive: where archives are
+//! small, the fresh pages of new buffers would cost more than coding.
+
+use super::coder::{ChunkCoder, Coded};
+use crate::archive::options::Options;
+use std::{
+    ops::{Deref, DerefMut},
+    sync::{Mutex, PoisonError},
+};
+
+/// Chunks of coders that are kept have at most as many bytes, and their buffers a few times that.
+const LARGEST: u64 = 4 << 20;
+
+static SPARE: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
+
+/// A coder and the records of the job at hand.
+#[derive(Default)]
+pub(in crate::archive) struct Worker {
+    pub coder: ChunkCoder,
+    pub done: Vec<Coded>,
+    pub job: usize,
+}
+
+/// A worker that is lent.
+pub(in crate::archive) struct Lent {
+    worker: Worker,
+    /// Whether it is kept afterwards; not while it is in the middle of a job.
+    keep: bool,
+}
+
+impl Lent {
+    /// A worker for chunks of up to `largest` bytes.
+    pub fn new(options: &Options, largest: u64) -> Self {
+        if options.device.is_some() || largest > LARGEST {
+            let coder = ChunkCoder::new(options);
+            let worker = Worker { coder, ..Worker::default() };
+            return Lent { worker, keep: false };
+        }
+        let worker = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
+        Lent { worker, keep: true }
+    }
+
+    /// Does a job. A worker that does not end it is not kept.
+    pub fn work<T, E>(&mut self, job: impl FnOnce(&mut Worker) -> Result<T, E>) -> Result<T, E> {
+        let keep = std::mem::take(&mut self.keep);
+        let done = job(&mut self.worker)?;
+        self.keep = keep;
+        Ok(done)
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if !self.keep {
+            return;
+        }
+        let mut worker = std::mem::take(&mut self.worker);
+        worker.coder.forget_base();
+        let most = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < most {
+            spare.push(worker);
+        }
+    }
+}
+
+impl Deref for Lent {
+    type Target = Worker;
+
+    fn deref(&self) -> &Worker {
+        &self.worker
+    }
+}
+
+impl DerefMut for Lent {
+    fn deref_mut(&mut self) -> &mut Worker {
+        &mut self.worker
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Options, codec::Method, compress, decompress, dtype::Dtype};
+
+    #[test]
+    fn what_a_coder_did_before_leaves_no_trace() {
+        let bytes: Vec<u8> = (0..300_000u32).map(|i| (i.wrapping_mul(i) >> 11) as u8).collect();
+        let all: Vec<_> = ["fast", "auto", "max", "lmc", "zstd"]
+            .into_iter()
+            .flat_map(|method| ["bf16", "f32", "f64", "u8"].map(|dtype| (method, dtype)))
+            .map(|(method, dtype)| {
+                Options::default()
+                    .with_method(Method::parse(method).unwrap())
+                    .with_dtype(Dtype::parse(dtype))
+                    .with_threads(1)
+            })
+            .collect();
+        let first: Vec<_> = all.iter().map(|o| compress(&bytes, o).unwrap()).collect();
+        for (options, archive) in all.iter().zip(&first).rev() {
+            assert!(compress(&bytes, options).unwrap() == *archive);
+            assert!(decompress(archive, options).unwrap() == bytes);
+        }
+    }
+}
