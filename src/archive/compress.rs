@@ -210,7 +210,7 @@ pub(super) fn compress_input<W: Write + Send + ?Sized>(
                     }
                     originals.add(chunk, coded.digest);
                     writer.record(coded.kind, &coded.meta, &coded.payload)?;
-                    digests.add(std::mem::take(&mut coded.leaves));
+                    digests.add(std::mem::take(&mut coded.stretches));
                     if let Some(progress) = &options.progress {
                         progress(chunk.len());
                     }

@@ -26,12 +26,12 @@ pub const PACKED: u8 = 1;
 pub const RANS: u8 = 2;
 /// The digit cascade.
 pub const CASCADE: u8 = 3;
-/// Huffman with a codebook every 64 KiB.
-pub const HUFFMAN: u8 = 4;
-/// Run lengths.
-pub const RUNS: u8 = 5;
 /// Interleaved rANS with a table for every context.
-pub const CONTEXTS: u8 = 6;
+pub const CONTEXTS: u8 = 4;
+/// Huffman with a codebook every 64 KiB.
+pub const HUFFMAN: u8 = 128;
+/// Run lengths.
+pub const RUNS: u8 = 129;
 
 /// Bytes in front of a coded plane.
 pub const PREFIX: usize = 5;
