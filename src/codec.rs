@@ -40,15 +40,13 @@ pub mod form {
     /// One plane a byte of the word.
     pub const GROUP: u8 = 5;
     /// Quantised groups as a plane for each kind of field.
-    pub const QUANTISED: u8 = 7;
-    /// Forms that LMC had in versions up to 0.1.
-    pub const RETIRED: std::ops::RangeInclusive<u8> = 16..=18;
+    pub const QUANTISED: u8 = 6;
     /// Residuals of a prediction.
-    pub const DELTA: u8 = 32;
+    pub const DELTA: u8 = 7;
     /// The XOR with the base, a plane a byte.
-    pub const XOR: u8 = 33;
+    pub const XOR: u8 = 8;
     /// A first moment, in the contexts of the second one.
-    pub const MOMENT: u8 = 34;
+    pub const MOMENT: u8 = 9;
 }
 
 /// What decoding a chunk needs to know beside its payload.
@@ -107,12 +105,12 @@ impl Scratch {
         }
     }
 
-    /// The 64-bit xxh3 of the last chunk's bytes, where coding found it.
+    /// The digest of the last chunk's bytes, where coding found it.
     pub fn take_digest(&mut self) -> Option<u64> {
         self.planes.digest.take()
     }
 
-    /// The 64-bit xxh3 of a byte string that was known, where coding found it.
+    /// The digest of a byte string that was known, where coding found it.
     pub fn take_known_digest(&mut self, input: u8) -> Option<u64> {
         self.known_digest.take_if(|(i, _)| *i == input).map(|(_, digest)| digest)
     }
@@ -252,13 +250,6 @@ pub fn decode(
             quantised::decode(level, spec.dtype, payload, &mut scratch.quantised, coder, out)
         }
         (form::GROUP, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
-        (form, _) if form::RETIRED.contains(&form) => {
-            return Err(Error::Unsupported(
-                "a chunk of a form of LMC that is no longer read: restore the archive with the \
-                 version that made it"
-                    .into(),
-            ));
-        }
         (form, _) => match study::Method::of_form(form) {
             Some(method) => match bytes::checked(payload) {
                 Some(coded) => Some(study::decode(method, spec.dtype, coded, out)?),

@@ -14,7 +14,7 @@ pub mod name;
 pub mod record;
 mod table;
 
-pub use crate::hash::{hash64, hash128};
+pub use crate::hash::{digest_of, hash64, hash128};
 pub use base::BaseRecord;
 pub use header::{HEADER_LEN, Header, TRAILER_LEN, Trailer};
 pub use index::Index;

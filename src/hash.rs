@@ -1,4 +1,5 @@
-//! xxh3 with 64 bits: the digests of chunks and the guards of headers.
+//! xxh3 with 64 bits, which guards headers and tables, and the digests of decoded bytes that are
+//! made of it ([`digest_of`]).
 //!
 //! The algorithm is that of Yann Collet's XXH3 with its default secret and seed 0. Inputs of up to
 //! 1024 bytes go to the `twox-hash` crate, and so does the 128-bit hash; larger ones are hashed here,
@@ -15,7 +16,8 @@
 //!
 //! The last block is the one that holds the last byte. It may be short: its whole stripes are added
 //! without the scrambling after a block, then the last 64 bytes of the input with the secret from
-//! byte 121 on.
+//! byte 121 on. Where it is whole, its last stripe is those 64 bytes, and the only one whose key
+//! differs.
 
 use crate::simd::{Isa, Level};
 
@@ -23,6 +25,9 @@ use crate::simd::{Isa, Level};
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod digest;
+
+pub use digest::{LEAF, Stream, digest_of};
 
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 1024;
@@ -64,6 +69,12 @@ const KEYS: [[u64; 8]; 16] = {
     }
     keys
 };
+/// Those of a whole last block.
+const LAST_KEYS: [[u64; 8]; 16] = {
+    let mut keys = KEYS;
+    keys[15] = LAST_KEY;
+    keys
+};
 const SCRAMBLE_KEY: [u64; 8] = key(128);
 const LAST_KEY: [u64; 8] = key(121);
 const MERGE_KEY: [u64; 8] = key(11);
@@ -86,7 +97,10 @@ pub fn hash64(bytes: &[u8]) -> u64 {
     if bytes.len() <= BLOCK {
         return twox_hash::XxHash3_64::oneshot(bytes);
     }
-    Stream::new(Level::best()).finish(bytes, bytes, AHEAD)
+    let blocks = (bytes.len() - 1) / BLOCK;
+    let mut lanes = START;
+    add_blocks(Level::best(), &mut lanes, Blocks { bytes, n: blocks, ahead: AHEAD, last: false });
+    finish(lanes, &bytes[blocks * BLOCK..], bytes)
 }
 
 /// 128-bit xxh3.
@@ -94,93 +108,47 @@ pub fn hash128(bytes: &[u8]) -> u128 {
     twox_hash::XxHash3_128::oneshot(bytes)
 }
 
-/// [`hash64`] of bytes that kernels add block by block.
-#[derive(Clone, Debug)]
-pub struct Stream {
-    level: Level,
-    lanes: [u64; 8],
-    len: usize,
-}
-
-impl Stream {
-    /// No bytes yet.
-    pub fn new(level: Level) -> Self {
-        Stream { level, lanes: START, len: 0 }
-    }
-
-    /// Adds whole blocks, the last one of all bytes not among them.
-    pub(crate) fn add(&mut self, blocks: &[u8]) {
-        debug_assert!(blocks.len().is_multiple_of(BLOCK), "whole blocks");
-        self.len += blocks.len();
-        add_blocks(self.level, &mut self.lanes, blocks, 0);
-    }
-
-    /// Adds a piece of whole blocks, or the `last` piece, whatever its length: its last block is
-    /// left to [`Stream::finish_of`].
-    #[inline]
-    pub(crate) fn add_piece(&mut self, piece: &[u8], last: bool) {
-        let len = piece.len();
-        self.add(&piece[..if last { len.saturating_sub(1) / BLOCK * BLOCK } else { len }]);
-    }
-
-    /// Lanes in a register, to which the caller adds `blocks` blocks.
-    #[cfg(target_arch = "x86_64")]
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    pub(crate) fn avx512(&mut self, blocks: usize) -> avx512::Lanes {
-        self.len += blocks * BLOCK;
-        avx512::Lanes::new(&self.lanes)
-    }
-
-    /// [`Stream::avx512`] in two registers.
-    #[cfg(target_arch = "x86_64")]
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    pub(crate) fn avx2<const CROSSED: bool>(&mut self, blocks: usize) -> avx2::Lanes<CROSSED> {
-        self.len += blocks * BLOCK;
-        avx2::Lanes::new(&self.lanes)
-    }
-
-    /// The hash of `all`, of which what was added is the beginning, but less than all.
-    pub fn finish_of(self, all: &[u8]) -> u64 {
-        match self.len {
-            0 => hash64(all),
-            len => self.finish(&all[len..], all, 0),
-        }
-    }
-
-    /// The hash of `all`, of which `left` is to be added yet.
-    fn finish(mut self, left: &[u8], all: &[u8], ahead: usize) -> u64 {
-        let (blocks, last) = left.split_at(left.len().saturating_sub(1) / BLOCK * BLOCK);
-        add_blocks(self.level, &mut self.lanes, blocks, ahead);
-        finish(self.lanes, last, all)
-    }
-}
-
 /// Bytes that are fetched ahead of what is hashed.
 const AHEAD: usize = 16 << 10;
 
-/// Adds whole blocks, and fetches what is `ahead` bytes further on, where that is not 0.
-fn add_blocks(level: Level, lanes: &mut [u64; 8], bytes: &[u8], ahead: usize) {
-    match level.isa() {
-        Isa::Scalar => bytes.as_chunks().0.iter().for_each(|block| add_block(lanes, block)),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::add_blocks(lanes, bytes, ahead) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::add_blocks(lanes, bytes, ahead) },
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = ahead;
+/// Whole blocks to be added to the lanes.
+#[derive(Clone, Copy)]
+struct Blocks<'a> {
+    /// They are the beginning of these bytes.
+    bytes: &'a [u8],
+    n: usize,
+    /// How many bytes further on is fetched meanwhile; 0 for nothing.
+    ahead: usize,
+    /// Whether the last of them is the last one of what is hashed.
+    last: bool,
 }
 
-fn add_block(lanes: &mut [u64; 8], block: &[u8; BLOCK]) {
-    for (stripe, key) in block.as_chunks::<STRIPE>().0.iter().zip(&KEYS) {
+/// Adds whole blocks.
+fn add_blocks(level: Level, lanes: &mut [u64; 8], blocks: Blocks<'_>) {
+    match level.isa() {
+        Isa::Scalar => {
+            for (i, block) in blocks.bytes.as_chunks().0[..blocks.n].iter().enumerate() {
+                add_block(lanes, block, blocks.last && i + 1 == blocks.n);
+            }
+        }
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx2 => unsafe { avx2::add_blocks(lanes, blocks) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+        Isa::Avx512 => unsafe { avx512::add_blocks(lanes, blocks) },
+    }
+}
+
+fn add_block(lanes: &mut [u64; 8], block: &[u8; BLOCK], last: bool) {
+    let keys = if last { &LAST_KEYS } else { &KEYS };
+    for (stripe, key) in block.as_chunks::<STRIPE>().0.iter().zip(keys) {
         add_stripe(lanes, stripe, key);
     }
-    for (lane, key) in lanes.iter_mut().zip(&SCRAMBLE_KEY) {
-        *lane = (*lane ^ *lane >> 47 ^ key).wrapping_mul(PRIME32_1);
+    if !last {
+        for (lane, key) in lanes.iter_mut().zip(&SCRAMBLE_KEY) {
+            *lane = (*lane ^ *lane >> 47 ^ key).wrapping_mul(PRIME32_1);
+        }
     }
 }
 
@@ -208,7 +176,12 @@ fn finish(mut lanes: [u64; 8], last: &[u8], all: &[u8]) -> u64 {
     if let Some(stripe) = all.last_chunk() {
         add_stripe(&mut lanes, stripe, &LAST_KEY);
     }
-    let mut hash = (all.len() as u64).wrapping_mul(PRIME64_1);
+    merge(&lanes, all.len())
+}
+
+/// The hash of so many bytes, all of which were added to the lanes.
+fn merge(lanes: &[u64; 8], len: usize) -> u64 {
+    let mut hash = (len as u64).wrapping_mul(PRIME64_1);
     for j in [0, 2, 4, 6] {
         let [a, b] = [lanes[j] ^ MERGE_KEY[j], lanes[j + 1] ^ MERGE_KEY[j + 1]];
         let product = u128::from(a) * u128::from(b);
@@ -223,22 +196,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_length_and_level_equals_the_reference() {
-        let bytes: Vec<u8> =
-            (0..70_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
-        let lens = (0..5000).chain([8191, 8192, 8193, 65_535, 65_536, 65_537, 70_000]);
-        for len in lens {
+    fn every_length_equals_the_reference() {
+        let bytes = some_bytes(70_000);
+        for len in (0..5000).chain([8191, 8192, 8193, 65_535, 65_536, 65_537, 70_000]) {
             let bytes = &bytes[..len];
-            let reference = twox_hash::XxHash3_64::oneshot(bytes);
-            assert_eq!(hash64(bytes), reference, "{len}");
-            for level in Level::available() {
-                for piece in [1024, 4096] {
-                    let whole = len.saturating_sub(64) / piece * piece;
-                    let mut stream = Stream::new(level);
-                    bytes[..whole].chunks(piece).for_each(|p| stream.add(p));
-                    assert_eq!(stream.finish_of(bytes), reference, "{len} {level:?}");
-                }
-            }
+            assert_eq!(hash64(bytes), twox_hash::XxHash3_64::oneshot(bytes), "{len}");
         }
+    }
+
+    pub(super) fn some_bytes(n: u32) -> Vec<u8> {
+        (0..n).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
     }
 }

@@ -10,7 +10,7 @@ use lmc_gpu::{
         encode_known,
     },
     dtype::Dtype,
-    hash::hash64,
+    hash::digest_of,
     simd::Level,
 };
 
@@ -75,7 +75,7 @@ fn check(
             });
             assert!(out == bytes, "{}", what());
             let digest = scratch.take_digest();
-            assert!(digest.is_none_or(|d| d == hash64(bytes)), "digest: {}", what());
+            assert!(digest.is_none_or(|d| d == digest_of(bytes)), "digest: {}", what());
             let mut around = room[..from].iter().chain(&room[from + bytes.len()..]);
             assert!(around.all(|&b| b == 0xa5), "around: {}", what());
         }
@@ -94,7 +94,7 @@ fn encode_at_every_level(
         scratch.reuse(method, &mut payload);
         let form = encode(level, method, spec, bytes, scratch, &mut payload).unwrap();
         let digest = scratch.take_digest();
-        assert!(digest.is_none_or(|d| d == hash64(bytes)), "digest of {method} {spec:?}");
+        assert!(digest.is_none_or(|d| d == digest_of(bytes)), "digest of {method} {spec:?}");
         let first = first.get_or_insert_with(|| (form, payload.clone()));
         assert!(*first == (form, payload), "{method} {spec:?} {level:?} {} bytes", bytes.len());
     }
@@ -205,9 +205,9 @@ fn every_level_makes_and_reads_the_same_deltas() {
                         let (coded, payload) =
                             encode_delta(level, method, &spec, &bytes, &known, &mut scratch);
                         let digest = scratch.take_digest();
-                        assert!(digest.is_none_or(|d| d == hash64(&bytes)));
+                        assert!(digest.is_none_or(|d| d == digest_of(&bytes)));
                         let digest = scratch.take_known_digest(0);
-                        assert!(digest.is_none_or(|d| d == hash64(&base)));
+                        assert!(digest.is_none_or(|d| d == digest_of(&base)));
                         let first = first.get_or_insert((coded.form, payload.clone()));
                         let what = format!("{method} {spec:?} {level:?} {n} {kind} {one_in}");
                         assert!(*first == (coded.form, payload), "{what}");
@@ -249,7 +249,7 @@ fn check_damaged(
             let mut out = vec![0x5a; len];
             let done = decode_known(level, spec, form, payload, &known, scratch, &mut out);
             if let (Ok(()), Some(digest), true) = (&done, scratch.take_digest(), base.is_none()) {
-                assert!(digest == hash64(&out), "digest {spec:?} {form} {level:?} {far}");
+                assert!(digest == digest_of(&out), "digest {spec:?} {form} {level:?} {far}");
             }
             let result = done.ok().map(|()| out);
             let first = first.get_or_insert_with(|| result.clone());

@@ -6,7 +6,7 @@ use lmc_gpu::{
     compress,
     container::{
         ChunkMeta, Entry, EntryKind, Header, Index, Manifest, Origin, Piece, RecordHeader,
-        RecordType, Reference, Trailer, hash64, hash128,
+        RecordType, Reference, Trailer, digest_of, hash64, hash128,
         header::{FEATURE_BASE, HEADER_LEN, TRAILER_LEN, VERSION},
         index::IndexedRecord,
     },
@@ -139,23 +139,23 @@ fn archive_of_bytes(metas: &[(ChunkMeta, Vec<u8>)]) -> Vec<u8> {
     let manifest = Manifest { is_directory: false, entries: vec![entry] };
     let (meta, payload) = manifest.to_record().unwrap();
     let mut records = vec![(RecordType::Manifest, meta, payload)];
-    let mut leaves = Vec::new();
+    let mut stretches = Vec::new();
     for (meta, bytes) in metas {
         let is_copy = meta.copy_of.is_some();
         let kind = if is_copy { RecordType::Copy } else { RecordType::Chunk };
         let payload = if is_copy { Vec::new() } else { content(&meta.pieces) };
         records.push((kind, bytes.clone(), payload));
-        leaves.extend(meta.pieces.iter().map(|p| (p.offset, hash64(&content(&[*p])))));
+        stretches.extend(meta.pieces.iter().map(|p| (p.offset, digest_of(&content(&[*p])))));
     }
-    leaves.sort();
-    let leaves: Vec<u8> = leaves.iter().flat_map(|l| l.1.to_le_bytes()).collect();
-    assemble(0, &records, &[(20, hash128(&leaves))])
+    stretches.sort();
+    let stretches: Vec<u8> = stretches.iter().flat_map(|l| l.1.to_le_bytes()).collect();
+    assemble(0, &records, &[(20, hash128(&stretches))])
 }
 
 fn chunk(pieces: &[(u64, u64)]) -> ChunkMeta {
     let pieces: Vec<_> = pieces.iter().map(|&(offset, len)| Piece { offset, len }).collect();
     ChunkMeta {
-        digest: hash64(&content(&pieces)),
+        digest: digest_of(&content(&pieces)),
         pieces,
         dtype: Dtype::BYTES,
         big_endian: false,

@@ -95,6 +95,8 @@ fn cases() -> Vec<Case> {
     cases.push(case("delta-widen", Kind::File, auto, new, base));
     let (new, base) = (input::wide(1), Some(input::wide(0)));
     cases.push(case("delta-wide", Kind::File, auto, new, base));
+    let (new, base) = (input::sizes(1), Some(input::sizes(0)));
+    cases.push(case("delta-sizes", Kind::File, auto, new, base));
     cases
 }
 
@@ -282,7 +284,7 @@ fn golden_archives_cover_every_form_coder_and_predictor() {
             let payload = &record[16 + meta_len as usize..];
             match chunk.meta.form {
                 4 => _ = coders.insert(payload[0]),
-                32 => {
+                7 => {
                     predictors.insert(payload[0]);
                     // The others have scalars before the mode.
                     if payload[0] < 2 {
@@ -293,10 +295,9 @@ fn golden_archives_cover_every_form_coder_and_predictor() {
             }
         }
     }
-    let studies = 19..19 + lmc_gpu::codec::study::Method::ALL.len() as u8;
-    let all: Vec<u8> = (0..=5).chain([7]).chain(studies).chain(32..=34).collect();
+    let all: Vec<u8> = (0..=9).chain(128..=135).collect();
     assert!(forms.iter().eq(&all), "{forms:?}");
-    assert!(coders.iter().eq(&[2, 3, 6]), "{coders:?}");
+    assert!(coders.iter().eq(&[2, 3, 4]), "{coders:?}");
     assert!(predictors.iter().eq(&[0, 1, 2, 3, 4, 5]), "{predictors:?}");
-    assert!(modes.iter().eq(&[0, 1, 2, 3]), "{modes:?}");
+    assert!(modes.iter().eq(&[0, 1, 2]), "{modes:?}");
 }

@@ -185,7 +185,7 @@ impl Delivery {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::hash64;
+    use crate::hash::digest_of;
 
     #[test]
     fn pieces_arrive_whole_wherever_the_output_starts() {
@@ -205,7 +205,7 @@ mod tests {
                                 true
                             });
                         }
-                        assert_eq!(delivery.finish(out), hash64(&bytes[..len]));
+                        assert_eq!(delivery.finish(out), digest_of(&bytes[..len]));
                         assert_eq!(out, &bytes[..len], "{start} {len} {far} {word}");
                         let mut around = room[..start].iter().chain(&room[start + len..]);
                         assert!(around.all(|&b| b == 0));

@@ -24,7 +24,7 @@ pub const RANS: u8 = 2;
 /// The digit cascade.
 pub const CASCADE: u8 = 3;
 /// Interleaved rANS with a table for every context.
-pub const CONTEXTS: u8 = 6;
+pub const CONTEXTS: u8 = 4;
 
 /// Bytes in front of a coded plane.
 pub const PREFIX: usize = 5;

@@ -5,7 +5,6 @@
 //!                  mode 0  nothing: the words are the prediction
 //!                  mode 1  sparse: the words that differ        (`sparse`)
 //!                  mode 2  dense: a residual for every word     (`residual`)
-//!                  mode 3  the same, with bits in lanes         (`lanes`)
 //! XOR payload      a GROUP payload of the words XOR the base's
 //! MOMENT payload   see `moment`
 //! ```
@@ -38,7 +37,7 @@ use super::{
 use crate::{
     Result,
     dtype::Fields,
-    hash::{Stream, hash64},
+    hash::{Stream, digest_of},
     simd::{Level, prefetch},
     transform::change,
 };
@@ -46,7 +45,6 @@ use crate::{
 const EQUAL: u8 = 0;
 const SPARSE: u8 = 1;
 const DENSE: u8 = 2;
-const LANES: u8 = 3;
 /// Below one changed word in this many, changes are listed.
 const SPARSE_ONE_IN: u64 = 40;
 /// Below one changed word in this many, nothing but the base is considered.
@@ -198,7 +196,7 @@ fn encode_offered(
         }
     }
     // From here on all words are near.
-    scratch.planes.digest = Some(hash64(bytes));
+    scratch.planes.digest = Some(digest_of(bytes));
     let chosen = estimate::best(
         level,
         method,
@@ -290,7 +288,7 @@ fn encode_residual(
     if device.is_some() {
         residual.form_on(device, level, word, words, predicted);
     }
-    out.push(if residual::in_lanes(word, n) { LANES } else { DENSE });
+    out.push(DENSE);
     residual::encode(level, word, contexts, residual, out);
 }
 

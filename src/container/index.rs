@@ -35,7 +35,7 @@ pub struct Index {
 
 impl Index {
     /// Metadata and payload of the index record. Records must follow one another, the first one
-    /// the header of the archive. Files without bytes have the digest of no leaves.
+    /// the header of the archive. Files without bytes have the digest of no stretches.
     pub fn to_record(&self) -> Result<(Vec<u8>, Vec<u8>)> {
         let mut body = Vec::new();
         write_varint(&mut body, self.records.len() as u64);

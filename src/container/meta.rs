@@ -35,7 +35,7 @@ pub struct Reference {
 pub enum Origin {
     /// The base's.
     Base {
-        /// 64-bit xxh3 of the referenced bytes.
+        /// Digest of the referenced bytes.
         digest: u64,
     },
     /// This archive's: bytes that earlier chunks of the same group restore.
@@ -67,7 +67,7 @@ pub struct ChunkMeta {
     pub continues_group: bool,
     /// Words in a row, 0 where rows are not known.
     pub row_words: u64,
-    /// 64-bit xxh3 of the decoded bytes.
+    /// Digest of the decoded bytes.
     pub digest: u64,
     /// How the payload is coded: a form of `codec`, 0 for a copy.
     pub form: u8,

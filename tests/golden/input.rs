@@ -178,6 +178,37 @@ pub fn wide(step: u32) -> Files {
     one(safetensors(&[("w".into(), "F64", vec![20, 100], data)]))
 }
 
+/// Words of every length (0), many and few, and after each moved by some (1).
+pub fn sizes(step: u32) -> Files {
+    const KINDS: [(&str, Dtype, usize); 10] = [
+        ("F8_E4M3", Dtype::F8_E4M3, 5000),
+        ("U8", Dtype::U8, 700),
+        ("F16", Dtype::F16, 5000),
+        ("BF16", Dtype::BF16, 700),
+        ("I16", Dtype::I16, 4097),
+        ("F32", Dtype::F32, 5000),
+        ("I32", Dtype::I32, 700),
+        ("U32", Dtype::U32, 4096),
+        ("F64", Dtype::F64, 4500),
+        ("I64", Dtype::I64, 700),
+    ];
+    let mut rng = Rng::new(81);
+    let mut tensors = Vec::new();
+    for (name, dtype, n) in KINDS {
+        let mut data = rng.values(dtype, n, 0);
+        for word in data.chunks_exact_mut(dtype.word_len()) {
+            let spread = if rng.next().is_multiple_of(8) { 40.0 } else { 1.5 };
+            let by = (rng.normal() * spread) as i64;
+            let mut wide = [0; 8];
+            wide[..word.len()].copy_from_slice(word);
+            let moved = u64::from_le_bytes(wide).wrapping_add_signed(if step > 0 { by } else { 0 });
+            word.copy_from_slice(&moved.to_le_bytes()[..word.len()]);
+        }
+        tensors.push((name.to_lowercase(), name, vec![n as u64], data));
+    }
+    one(safetensors(&tensors))
+}
+
 /// A training checkpoint before (0) and after (1) a step of AdamW: step 401, rates 0.9 and 0.95.
 /// Seven of eight rows are zero. `files` names those to take; none stands for all.
 pub fn training(step: u32, files: &[&str]) -> Files {

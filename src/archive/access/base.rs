@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    container::{BaseRecord, EntryKind, Name, Origin, Piece, hash64},
+    container::{BaseRecord, EntryKind, Name, Origin, Piece, digest_of},
     dtype::Dtype,
     source::Source,
 };
@@ -309,7 +309,7 @@ impl Archive<'_> {
                 let Origin::Base { digest } = r.origin else { continue };
                 bytes.resize(r.len() as usize, 0);
                 attached.read(&r.pieces, &buffers, &mut bytes)?;
-                if hash64(&bytes) != digest {
+                if digest_of(&bytes) != digest {
                     return Err(attached.other_bytes(&r.pieces));
                 }
             }
@@ -347,7 +347,7 @@ impl Archive<'_> {
         let attached = self.base.get()?;
         let references = &self.chunks[chunk].meta.references;
         references.iter().zip(known).find_map(|(r, bytes)| match r.origin {
-            Origin::Base { digest } if hash64(bytes) != digest => {
+            Origin::Base { digest } if digest_of(bytes) != digest => {
                 Some(attached.other_bytes(&r.pieces))
             }
             _ => None,

@@ -4,7 +4,7 @@ use super::{Archive, chain::Below, open::ChunkInfo};
 use crate::{
     Error, Result,
     codec::{self, Scratch, form},
-    container::{ChunkMeta, Limits, Origin, Piece, RecordHeader, RecordType, hash64},
+    container::{ChunkMeta, Limits, Origin, Piece, RecordHeader, RecordType, digest_of},
     simd::Level,
 };
 use std::ops::Range;
@@ -42,7 +42,7 @@ impl Archive<'_> {
         scratch.write_far(buffers.far);
         let decoded = codec::decode_known(level, &spec, form, payload, &known, scratch, out);
         let digest = scratch.take_digest();
-        let digest = move |out: &[u8]| digest.unwrap_or_else(|| hash64(out));
+        let digest = move |out: &[u8]| digest.unwrap_or_else(|| digest_of(out));
         let decoded = decoded.and_then(|()| match digest(out) == chunk.meta.digest {
             true => Ok(()),
             false => Err(Error::Corrupt("the checksum does not match".into())),

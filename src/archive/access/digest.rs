@@ -1,19 +1,19 @@
 //! Digests of files, from the digests of their chunks: nothing is read twice.
 
-use crate::container::{ChunkMeta, hash64, hash128};
+use crate::container::{ChunkMeta, digest_of, hash128};
 use std::collections::BTreeMap;
 
-/// Collects leaf digests, in any order, and makes the digest of every file of them.
+/// Collects the digests of stretches, in any order, and makes the digest of every file of them.
 ///
-/// A leaf is a stretch of a file that one chunk restores without a gap. Its digest is the 64-bit
-/// xxh3 of its bytes, so a chunk of one piece in one file hands on its own digest.
+/// A stretch is a part of a file that one chunk restores without a gap. Its digest is that of its
+/// bytes, so a chunk of one piece in one file hands on its own.
 #[derive(Default)]
 pub struct Digests {
-    leaves: BTreeMap<u64, u64>,
+    stretches: BTreeMap<u64, u64>,
 }
 
-/// The leaves of a chunk: first byte in the address space, and digest.
-pub fn leaves(meta: &ChunkMeta, bytes: &[u8], ends: &[u64]) -> Vec<(u64, u64)> {
+/// The stretches of a chunk: first byte in the address space, and digest.
+pub fn stretches(meta: &ChunkMeta, bytes: &[u8], ends: &[u64]) -> Vec<(u64, u64)> {
     let crosses = |from: u64, to: u64| ends[ends.partition_point(|&e| e <= from)] < to;
     if let [piece] = meta.pieces[..]
         && !crosses(piece.offset, piece.offset + piece.len)
@@ -27,7 +27,7 @@ pub fn leaves(meta: &ChunkMeta, bytes: &[u8], ends: &[u64]) -> Vec<(u64, u64)> {
         while from < to {
             let end = to.min(ends[ends.partition_point(|&e| e <= from)]);
             let len = (end - from) as usize;
-            found.push((from, hash64(&bytes[at..at + len])));
+            found.push((from, digest_of(&bytes[at..at + len])));
             at += len;
             from = end;
         }
@@ -36,16 +36,16 @@ pub fn leaves(meta: &ChunkMeta, bytes: &[u8], ends: &[u64]) -> Vec<(u64, u64)> {
 }
 
 impl Digests {
-    /// Adds the leaves of one chunk.
-    pub fn add(&mut self, leaves: Vec<(u64, u64)>) {
-        self.leaves.extend(leaves);
+    /// Adds the stretches of one chunk.
+    pub fn add(&mut self, stretches: Vec<(u64, u64)>) {
+        self.stretches.extend(stretches);
     }
 
     /// The digest of the file that occupies `start..end`: 128-bit xxh3 over the digests of its
-    /// leaves in order.
+    /// stretches in order.
     pub fn file(&self, start: u64, end: u64) -> u128 {
         let mut bytes = Vec::new();
-        for (_, digest) in self.leaves.range(start..end) {
+        for (_, digest) in self.stretches.range(start..end) {
             bytes.extend_from_slice(&digest.to_le_bytes());
         }
         hash128(&bytes)

@@ -28,13 +28,13 @@ use crate::{
         access::{
             base::Attached,
             decode::{LARGEST_KEPT, memory_of, shed, spec_of, within},
-            digest::{Digests, leaves},
+            digest::{Digests, stretches},
         },
         disk::{Protected, open_stream},
         options::Options,
     },
     codec::{self, Scratch},
-    container::{ChunkMeta, EntryKind, Manifest, Origin, hash64},
+    container::{ChunkMeta, EntryKind, Manifest, Origin, digest_of},
     pipeline::{self, Memory},
 };
 use std::{
@@ -129,7 +129,7 @@ struct Worker {
     bytes: Vec<u8>,
     known: Vec<Vec<u8>>,
     scratch: Scratch,
-    leaves: Vec<(u64, u64)>,
+    stretches: Vec<(u64, u64)>,
     damage: Option<Error>,
     /// Bytes of the largest chunk that the scratch was used for.
     largest: usize,
@@ -294,13 +294,13 @@ impl Worker {
         let known = resolve(meta, base, kept, &mut self.known)?;
         let (level, form, scratch) = (options.level, meta.form, &mut self.scratch);
         codec::decode_known(level, &spec, form, payload, &known, scratch, &mut self.bytes)?;
-        if hash64(&self.bytes) != meta.digest {
+        if digest_of(&self.bytes) != meta.digest {
             return Err(Error::Corrupt("the checksum does not match".into()));
         }
         if let Some(target) = target {
             target.put(&meta.pieces, &self.bytes)?;
         }
-        self.leaves = leaves(meta, &self.bytes, ends);
+        self.stretches = stretches(meta, &self.bytes, ends);
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use crate::{
         base::Attached,
         decode::{Buffers, LARGEST_KEPT},
     },
-    container::{ChunkMeta, Origin, Piece, hash64, layout::MAX_GROUP},
+    container::{ChunkMeta, Origin, Piece, digest_of, layout::MAX_GROUP},
 };
 
 /// Chunks of the group at hand.
@@ -73,7 +73,7 @@ pub(in crate::archive) fn resolve<'b>(
                 )
             })?;
             base.read(&r.pieces, &Buffers::default(), bytes)?;
-            if hash64(bytes) != digest {
+            if digest_of(bytes) != digest {
                 return Err(base.other_bytes(&r.pieces));
             }
             continue;

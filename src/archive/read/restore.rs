@@ -7,7 +7,7 @@ use crate::{
         access::{
             Archive,
             decode::{Buffers, shed},
-            digest::{Digests, leaves},
+            digest::{Digests, stretches},
         },
         disk::{Protected, open_stream},
         options::Options,
@@ -65,7 +65,7 @@ pub fn decompress_into(archive: &[u8], out: &mut [u8], options: &Options) -> Res
 /// Slices of the output that one chunk fills.
 type Slots<'o> = Mutex<Vec<&'o mut [u8]>>;
 
-/// A chunk, its leaves, and what was wrong with it.
+/// A chunk, its stretches, and what was wrong with it.
 type Done = (usize, Vec<(u64, u64)>, Option<Error>);
 
 #[derive(Default)]
@@ -77,7 +77,7 @@ struct Worker {
     done: Vec<Done>,
     bytes: Vec<u8>,
     buffers: Buffers,
-    leaves: Vec<(u64, u64)>,
+    stretches: Vec<(u64, u64)>,
     damage: Option<Error>,
 }
 
@@ -123,7 +123,7 @@ impl Archive<'_> {
             if let [whole] = &mut slot[..] {
                 self.decode_chunk(w.job, options.level, &mut w.buffers, whole)
                     .map_err(|e| self.locate(w.job, e))?;
-                w.leaves = leaves(&self.chunks[w.job].meta, whole, &self.ends);
+                w.stretches = stretches(&self.chunks[w.job].meta, whole, &self.ends);
             } else {
                 self.decode(w, options)?;
                 let mut at = 0;
@@ -230,7 +230,7 @@ impl Archive<'_> {
         w.bytes.resize(meta.len() as usize, 0);
         self.decode_chunk(w.job, options.level, &mut w.buffers, &mut w.bytes)
             .map_err(|e| self.locate(w.job, e))?;
-        w.leaves = leaves(meta, &w.bytes, &self.ends);
+        w.stretches = stretches(meta, &w.bytes, &self.ends);
         Ok(())
     }
 
@@ -287,16 +287,16 @@ impl Archive<'_> {
                 for chunk in jobs[w.group].clone() {
                     w.job = chunk;
                     work(w)?;
-                    w.done.push((chunk, std::mem::take(&mut w.leaves), w.damage.take()));
+                    w.done.push((chunk, std::mem::take(&mut w.stretches), w.damage.take()));
                 }
                 Ok(())
             },
             |w| {
-                for (chunk, leaves, damage) in std::mem::take(&mut w.done) {
+                for (chunk, stretches, damage) in std::mem::take(&mut w.done) {
                     w.job = chunk;
                     w.damage = damage;
                     whole &= w.damage.is_none();
-                    digests.add(leaves);
+                    digests.add(stretches);
                     if let Some(progress) = &options.progress {
                         progress(self.chunks[chunk].meta.len());
                     }

@@ -10,13 +10,13 @@ use crate::{
     archive::{
         access::{
             decode::{Buffers, spec_of},
-            digest::leaves,
+            digest::stretches,
             input::Input,
         },
         options::Options,
     },
     codec::{self, Scratch},
-    container::{ChunkMeta, Origin, Piece, RecordType, hash64},
+    container::{ChunkMeta, Origin, Piece, RecordType, digest_of},
 };
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub(in crate::archive) struct Coded {
     pub payload: Vec<u8>,
     pub form: u8,
     pub digest: u64,
-    pub leaves: Vec<(u64, u64)>,
+    pub stretches: Vec<(u64, u64)>,
 }
 
 /// One worker's buffers, and the record it made last.
@@ -188,7 +188,7 @@ impl ChunkCoder {
         ends: &[u64],
         options: &Options,
     ) -> Result<()> {
-        let Coded { kind, meta: out, payload, form, digest, leaves: found } = &mut self.coded;
+        let Coded { kind, meta: out, payload, form, digest, stretches: found } = &mut self.coded;
         self.scratch.reuse(options.method, payload);
         let mut meta = ChunkMeta {
             pieces: chunk.pieces.clone(),
@@ -206,7 +206,7 @@ impl ChunkCoder {
         let fused = !chunk.known.is_empty() || Scratch::hashes(level, method, &spec);
         let fused = fused && chunk.copy_of.is_none();
         if !fused {
-            meta.digest = hash64(bytes);
+            meta.digest = digest_of(bytes);
         }
         *kind = RecordType::Copy;
         if chunk.copy_of.is_none() {
@@ -216,19 +216,19 @@ impl ChunkCoder {
                 codec::encode_known(level, method, &spec, bytes, known, offers, scratch, payload)?;
             meta.form = coded.form;
             if fused {
-                meta.digest = self.scratch.take_digest().unwrap_or_else(|| hash64(bytes));
+                meta.digest = self.scratch.take_digest().unwrap_or_else(|| digest_of(bytes));
             }
             for i in coded.inputs {
                 let mut reference = chunk.known[usize::from(i)].clone();
                 if let Origin::Base { digest } = &mut reference.origin {
                     let found = self.scratch.take_known_digest(i);
-                    *digest = found.unwrap_or_else(|| hash64(known[usize::from(i)]));
+                    *digest = found.unwrap_or_else(|| digest_of(known[usize::from(i)]));
                 }
                 meta.references.push(reference);
             }
         }
         (*form, *digest) = (meta.form, meta.digest);
-        *found = leaves(&meta, bytes, ends);
+        *found = stretches(&meta, bytes, ends);
         out.clear();
         meta.write(out);
         Ok(())

@@ -213,7 +213,7 @@ pub(in crate::archive) fn compress_input<W: Write + Send + ?Sized>(
                     }
                     originals.add(chunk, coded.digest);
                     writer.record(coded.kind, &coded.meta, &coded.payload)?;
-                    digests.add(std::mem::take(&mut coded.leaves));
+                    digests.add(std::mem::take(&mut coded.stretches));
                     if let Some(progress) = &options.progress {
                         progress(chunk.len());
                     }

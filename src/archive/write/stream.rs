@@ -72,7 +72,7 @@ pub fn compress_reader(
         |(coder, job)| {
             let coded = &mut coder.coded;
             writer.record(coded.kind, &coded.meta, &coded.payload)?;
-            digests.add(std::mem::take(&mut coded.leaves));
+            digests.add(std::mem::take(&mut coded.stretches));
             if let Some(progress) = &options.progress {
                 progress(job.bytes.len() as u64);
             }

@@ -19,7 +19,7 @@ use crate::{
         frequency::{self, Table},
         histogram, rans,
     },
-    hash::hash64,
+    hash::digest_of,
     simd::{self, Level},
     transform::split::{self, Split},
 };
@@ -76,7 +76,7 @@ pub fn plan(
         return None;
     }
     // From here on all words are near.
-    planes.digest = Some(hash64(words));
+    planes.digest = Some(digest_of(words));
     planes.heads.resize(n, 0);
     split::heads(level, float.bits, words, &mut planes.heads);
     let least = scale::rows(level, hf, &planes.heads, row, &mut planes.rows);

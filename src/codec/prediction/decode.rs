@@ -1,7 +1,7 @@
 //! Payload → chunk of which something is known.
 
 use super::{
-    DENSE, EQUAL, KnownScratch, LANES, Predictor, SPARSE, little_endian, moment, residual, sparse,
+    DENSE, EQUAL, KnownScratch, Predictor, SPARSE, little_endian, moment, residual, sparse,
     word_len,
 };
 use crate::{
@@ -110,10 +110,9 @@ fn decode_residual(
     let (&mode, payload) = payload.split_first()?;
     let KnownScratch { predicted, contexts, residual, .. } = buffers;
     let predicted = predictor.predict(level, spec, inputs, out.len(), predicted, contexts);
-    if matches!(mode, DENSE | LANES) {
+    if mode == DENSE {
         predictor.contexts(level, spec, inputs, predicted, contexts);
-        let lanes = mode == LANES;
-        return residual::decode(level, word, lanes, payload, predicted, contexts, residual, out);
+        return residual::decode(level, word, payload, predicted, contexts, residual, out);
     }
     out.copy_from_slice(predicted);
     match mode {

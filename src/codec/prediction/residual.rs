@@ -10,7 +10,7 @@
 //!          the bits that follow the symbols' classes
 //! ```
 //!
-//! Of words of up to four bytes, if there are many, those bits go in lanes (`lanes`): mode 3. Else
+//! Of words of up to four bytes, if there are 4096 or more, those bits go in lanes (`lanes`). Else
 //! they follow one another, word for word, and fill bytes from the lowest bit up, as `bits` has it;
 //! what is left of the last byte is zero.
 
@@ -214,7 +214,6 @@ pub fn decode_symbols(
 pub fn decode(
     level: Level,
     word: usize,
-    in_lanes: bool,
     mut payload: &[u8],
     predicted: &[u8],
     contexts: &[u8],
@@ -227,9 +226,8 @@ pub fn decode(
     if usize::from(largest) >= Classes::symbols_of_word(word) {
         return None;
     }
-    let good = match (in_lanes, word) {
-        (true, 1 | 2 | 4) => lanes::join(level, word, symbols, payload, predicted, out),
-        (true, _) => false,
+    let good = match (in_lanes(word, out.len() / word), word) {
+        (true, _) => lanes::join(level, word, symbols, payload, predicted, out),
         (_, 1) => join::<1>(symbols, payload, predicted, out),
         (_, 2) => join::<2>(symbols, payload, predicted, out),
         (_, 4) => join::<4>(symbols, payload, predicted, out),

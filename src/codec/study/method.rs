@@ -50,18 +50,17 @@ impl Method {
         Self::ALL.into_iter().find(|m| m.name() == name)
     }
 
-    /// The form of its chunks. Those of LMC with runs of zeros alone, 16 to 18, are no longer read.
+    /// The form of its chunks. Buffers of 128 MiB are chunks of `lmc`.
     pub fn form(self) -> u8 {
         match self {
-            Method::Lmc => 25,
-            Method::LmcPlain => 26,
-            Method::Plmc => 27,
-            Method::Sem => 19,
-            Method::Xz => 20,
-            Method::ByteplaneXz => 21,
-            Method::BitplaneXz => 22,
-            Method::ClassGroupXz => 23,
-            Method::ExponentGroupXz => 24,
+            Method::Lmc | Method::Plmc => 134,
+            Method::LmcPlain => 135,
+            Method::Sem => 128,
+            Method::Xz => 129,
+            Method::ByteplaneXz => 130,
+            Method::BitplaneXz => 131,
+            Method::ClassGroupXz => 132,
+            Method::ExponentGroupXz => 133,
         }
     }
 

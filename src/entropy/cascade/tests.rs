@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    hash::{Stream, hash64},
+    hash::{Stream, digest_of},
     simd::Level,
 };
 
@@ -106,7 +106,7 @@ fn bf16_words_give_the_bytes_of_their_exponents() {
                         &mut out,
                         hashed,
                     );
-                    assert_eq!(hash.finish_of(&bytes), hash64(&bytes), "{level:?} n={n}");
+                    assert_eq!(hash.finish_of(&bytes), digest_of(&bytes), "{level:?} n={n}");
                     assert_eq!(len, Some(want.len()));
                     assert!(out == want && rest == want_rest, "{level:?} n={n} kind={kind}");
                     for (far, offset) in
@@ -122,7 +122,7 @@ fn bf16_words_give_the_bytes_of_their_exponents() {
                         let mut decoder = Decoder::new(level, n, &want, &mut scratch).unwrap();
                         assert!(decoder.decode_bf16(&rest, back, far, Some(&mut hash)));
                         assert!(back == bytes, "{level:?} n={n} kind={kind}");
-                        assert_eq!(hash.finish_of(&bytes), hash64(&bytes), "{level:?} n={n}");
+                        assert_eq!(hash.finish_of(&bytes), digest_of(&bytes), "{level:?} n={n}");
                     }
                 }
             }

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     Error, Result,
-    archive::{access::digest::leaves, options::Options},
-    container::{ChunkMeta, EntryKind, Index, Name, Piece, hash64},
+    archive::{access::digest::stretches, options::Options},
+    container::{ChunkMeta, EntryKind, Index, Name, Piece, digest_of},
 };
 
 impl Forward<'_> {
@@ -58,7 +58,7 @@ impl Forward<'_> {
                 let found = self.damage_of(w.chunk, &meta.pieces, &reason);
                 self.damage.extend(found);
             }
-            None => self.digests.add(std::mem::take(&mut w.leaves)),
+            None => self.digests.add(std::mem::take(&mut w.stretches)),
         }
         if self.damage.last().is_none_or(|d| d.chunk != w.chunk) {
             self.kept.keep(&meta, &mut w.bytes);
@@ -82,7 +82,7 @@ impl Forward<'_> {
             // Equal digests and a source that was checked are proof enough.
             Sink::Nothing => match meta.pieces[..] {
                 [p] if !self.ends.iter().any(|&e| p.offset < e && e < p.offset + p.len) => {
-                    w.leaves = vec![(p.offset, meta.digest)];
+                    w.stretches = vec![(p.offset, meta.digest)];
                     return Ok(());
                 }
                 _ => return Err(Error::Corrupt("a copy in several pieces".into())),
@@ -93,13 +93,13 @@ impl Forward<'_> {
                 spool.restore(*spooled, source, level, &mut w.scratch, &mut w.bytes)?;
             }
         }
-        if hash64(&w.bytes) != meta.digest {
+        if digest_of(&w.bytes) != meta.digest {
             return Err(Error::Corrupt("the checksum does not match".into()));
         }
         if let Sink::Target(target) = &self.sink {
             target.put(&meta.pieces, &w.bytes)?;
         }
-        w.leaves = leaves(meta, &w.bytes, self.ends);
+        w.stretches = stretches(meta, &w.bytes, self.ends);
         Ok(())
     }
 

@@ -33,7 +33,7 @@ pub(in super::super) fn encode_bf16(
     let mut done = 0;
     if let Some(hash) = hash {
         let blocks = bytes.len().saturating_sub(1) / BLOCK;
-        let mut sum = hash.avx2::<false>(blocks);
+        let mut sum = hash.avx2::<false>();
         let outputs = digits.as_chunks_mut::<{ WORDS / 4 }>().0.iter_mut();
         let outputs = outputs.zip(rest.as_chunks_mut::<WORDS>().0);
         let inputs = bytes.as_chunks::<BLOCK>().0[..blocks].iter();
@@ -50,9 +50,9 @@ pub(in super::super) fn encode_bf16(
                 *digits = made;
                 n += k;
             }
-            sum.scramble();
+            sum.end_block();
         }
-        sum.put_back(hash);
+        sum.put_back();
         done = blocks * WORDS;
     }
     let (bytes, rest) = (&bytes[2 * done..], &mut rest[done..]);
@@ -133,7 +133,7 @@ fn decode_blocks<const PLACE: u8>(
     hash: &mut Stream,
 ) -> Option<usize> {
     let blocks = bytes.len() / BLOCK;
-    let mut sum = hash.avx2::<true>(blocks);
+    let mut sum = hash.avx2::<true>();
     let mut last = _mm256_setzero_si256();
     let mut n = 0;
     let mut padded = [0; WORDS + PAD];
@@ -188,7 +188,7 @@ fn decode_blocks<const PLACE: u8>(
             }
             last = b;
         }
-        sum.scramble();
+        sum.end_block();
         n += k;
     }
     if PLACE == MIDDLE && blocks > 0 {
@@ -197,7 +197,7 @@ fn decode_blocks<const PLACE: u8>(
         store_half(&mut bytes[blocks * BLOCK - 16..], upper);
     }
     _mm_sfence();
-    sum.put_back(hash);
+    sum.put_back();
     Some(n)
 }
 

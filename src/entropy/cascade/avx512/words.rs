@@ -35,7 +35,7 @@ pub(in super::super) fn encode_bf16(
     let mut done = 0;
     if let Some(hash) = hash {
         let blocks = bytes.len().saturating_sub(1) / BLOCK;
-        let mut sum = hash.avx512(blocks);
+        let mut sum = hash.avx512();
         let outputs = digits.as_chunks_mut::<{ WORDS / 4 }>().0.iter_mut();
         let outputs = outputs.zip(rest.as_chunks_mut::<WORDS>().0);
         let inputs = bytes.as_chunks::<BLOCK>().0[..blocks].iter();
@@ -52,9 +52,9 @@ pub(in super::super) fn encode_bf16(
                 *digits = made;
                 n += k;
             }
-            sum.scramble();
+            sum.end_block();
         }
-        sum.put_back(hash);
+        sum.put_back();
         done = blocks * WORDS;
     }
     let (bytes, rest) = (&bytes[2 * done..], &mut rest[done..]);
@@ -102,7 +102,7 @@ pub(in super::super) fn decode_bf16(
     let mut done = 0;
     if let Some(hash) = hash {
         let blocks = bytes.len().saturating_sub(1) / BLOCK;
-        let mut sum = hash.avx512(blocks);
+        let mut sum = hash.avx512();
         done = blocks * WORDS;
         let mut lines = Lines::new(&mut bytes[..blocks * BLOCK], far);
         let inputs = digits.as_chunks::<{ WORDS / 4 }>().0.iter();
@@ -118,10 +118,10 @@ pub(in super::super) fn decode_bf16(
                 lines.put(words);
                 n += k;
             }
-            sum.scramble();
+            sum.end_block();
         }
         lines.end();
-        sum.put_back(hash);
+        sum.put_back();
     }
     let (bytes, rest) = (&mut bytes[2 * done..], &rest[done..]);
     let (groups, tail) = bytes.as_chunks_mut::<128>();
