@@ -93,6 +93,8 @@ fn cases() -> Vec<Case> {
     }
     let (new, base) = (input::widened(1), Some(input::widened(0)));
     cases.push(case("delta-widen", Kind::File, auto, new, base));
+    let (new, base) = (input::clipped(1), Some(input::clipped(0)));
+    cases.push(case("delta-gradient", Kind::Directory, auto, new, base));
     let (new, base) = (input::wide(1), Some(input::wide(0)));
     cases.push(case("delta-wide", Kind::File, auto, new, base));
     cases
@@ -294,7 +296,7 @@ fn golden_archives_cover_every_form_coder_and_predictor() {
         }
     }
     let studies = 19..19 + lmc_gpu::codec::study::Method::ALL.len() as u8;
-    let all: Vec<u8> = (0..=5).chain([7]).chain(studies).chain(32..=34).collect();
+    let all: Vec<u8> = (0..=5).chain([7]).chain(studies).chain(32..=35).collect();
     assert!(forms.iter().eq(&all), "{forms:?}");
     assert!(coders.iter().eq(&[2, 3, 4, 5, 6]), "{coders:?}");
     assert!(predictors.iter().eq(&[0, 1, 2, 3, 4, 5]), "{predictors:?}");

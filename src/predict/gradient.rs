@@ -61,11 +61,6 @@ impl Fold {
         let keep = if order < 4 { 1.0 - gain } else { beta as f32 };
         Fold { order, keep, gain, clip }
     }
-
-    /// Decay rates of moments that do not average: `m₁ = keep·m₀ + g`.
-    pub fn sum(order: u8, keep: f64, clip: f32) -> Fold {
-        Fold { order, keep: keep as f32, gain: 1.0, clip }
-    }
 }
 
 type Update = fn(Fold, f32, f32) -> f32;

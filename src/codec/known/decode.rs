@@ -89,7 +89,12 @@ fn decode_known(
         form::GRADIENT => {
             let [m0, v0] = inputs[..] else { return None };
             let n = out.len();
-            if spec.dtype != Dtype::F32 || n % 4 != 0 || n == 0 || m0.len() != n || v0.len() != n {
+            if spec.dtype != Dtype::F32
+                || !n.is_multiple_of(4)
+                || n == 0
+                || m0.len() != n
+                || v0.len() != n
+            {
                 return None;
             }
             let KnownScratch { residual, gradients, .. } = &mut *buffers;

@@ -4,13 +4,13 @@
 //! bits: right scalars are those with which the shortest gradients are found. The decay rate and
 //! the order are tried. The factor of clipping can be any number, but it is found in the mantissas:
 //! those of `clip·G` pile up at clip, 1.5·clip, 1.25·clip, … which are G with one, two and three
-//! significant bits, and so on. The mean of such a pile is close to the factor times a small odd
-//! number; least squares over all gradients that are short with it, and its neighbours, give the
-//! factor to the last bit.
+//! significant bits, and so on. The mean of such a pile is close to the factor times an odd number,
+//! and which one it is follows from the other piles. Least squares over all gradients that are short
+//! with the factor, and its neighbours, give it to the last bit.
 //!
 //! Sums run in order, in `f64`: every machine finds the same scalars.
 
-use super::{FOLD_ORDERS, Fold, Inverse, solve};
+use super::{FOLD_ORDERS, Fold, Inverse, shortest, solve};
 use crate::{predict::float_state, simd::Level};
 
 /// Words of the same places in the base's moment and in the new one, `f32` and of the same length.
@@ -27,11 +27,14 @@ const TRIED: usize = 512;
 const FITTED: usize = 4096;
 /// Fewer words than this say nothing.
 const LEAST: usize = 64;
-/// Piles that are looked into, and the odd numbers that may stand there.
-const PILES: usize = 4;
-const ODD: std::ops::Range<u8> = 0..128;
-/// Words that the odd numbers are tried on, and how many of them are looked at more closely.
-const TRIED_FIRST: usize = 96;
+/// Piles that are looked at, and those of them that stand for every odd number in turn.
+const PILES: usize = 12;
+const ANCHORS: usize = 2;
+/// Odd numbers that a pile may stand for: what single gradients of up to 11 significant bits have.
+const ODD: usize = 1024;
+/// How precisely a pile says where it is.
+const PRECISION: f64 = 1.0 / (1 << 20) as f64;
+/// Factors that are looked at more closely.
 const CLOSER: usize = 4;
 /// Least words in a pile.
 const LEAST_PILED: usize = 5;
@@ -97,14 +100,14 @@ impl Search {
     }
 
     /// Significant bits of a word's gradient on average, times [`BIT`].
-    fn cost(&mut self, s: Fold, n: usize) -> u64 {
-        self.solve(s, n);
+    fn cost(&mut self, s: Fold) -> u64 {
+        self.solve(s, TRIED);
         let bits = self.solved.iter().map(|&x| u64::from(length(x)));
         BIT * bits.sum::<u64>() / self.solved.len() as u64
     }
 
     fn attempt(&mut self, s: Fold) -> u64 {
-        let cost = self.cost(s, TRIED);
+        let cost = self.cost(s);
         if cost < self.least() {
             self.best = Some((cost, s));
         }
@@ -118,13 +121,9 @@ impl Search {
             let s = Fold::new(order, beta, 1.0);
             let cost = self.attempt(s);
             if cost > FEW {
-                let of = |clip| Fold { clip, ..s };
-                let factors: Vec<Fold> = self.factors(s).into_iter().map(of).collect();
-                let costs = factors.iter().map(|s| self.cost(*s, TRIED_FIRST));
-                let costs: Vec<u64> = costs.collect();
-                let mut order: Vec<usize> = (0..factors.len()).collect();
-                order.sort_by_key(|&i| costs[i]);
-                order.iter().take(CLOSER).for_each(|&i| self.refine(factors[i]));
+                for clip in self.factors(s) {
+                    self.refine(Fold { clip, ..s });
+                }
             }
             if self.least() < FEW {
                 break;
@@ -183,9 +182,7 @@ impl Search {
                 break;
             }
         }
-        let factors =
-            found.iter().flat_map(|mean| ODD.map(move |i| mean / f64::from(2 * u16::from(i) + 1)));
-        factors.map(|x| f64::from_bits(x.to_bits() & super::MANTISSA | 1022 << 52) as f32).collect()
+        suggested(&found)
     }
 
     /// Tries scalars, then those whose factor fits the gradients that are short with them, then
@@ -224,6 +221,33 @@ impl Search {
         let clip = f64::from(s.clip) * sum / weights;
         clip.is_finite().then_some(clip as f32)
     }
+}
+
+/// The factors of which all piles together are the shortest multiples, the best first.
+fn suggested(piles: &[f64]) -> Vec<f32> {
+    let mut all: Vec<(u32, f64)> = Vec::new();
+    for anchor in piles.iter().take(ANCHORS) {
+        for i in 0..ODD {
+            let factor = anchor / (2 * i + 1) as f64;
+            let of_pile = |pile: &f64| {
+                let multiple = pile / factor;
+                length(shortest(multiple, multiple * PRECISION))
+            };
+            all.push((piles.iter().map(of_pile).sum(), factor));
+        }
+    }
+    all.sort_by_key(|(bits, _)| *bits);
+    let mut found: Vec<f32> = Vec::new();
+    for (_, x) in all {
+        let x = f64::from_bits(x.to_bits() & super::MANTISSA | 1022 << 52);
+        if found.iter().all(|f| (f64::from(*f) / x - 1.0).abs() > 1e-5) {
+            found.push(x as f32);
+        }
+        if found.len() == CLOSER {
+            break;
+        }
+    }
+    found
 }
 
 /// Significant bits of a solution.
