@@ -42,7 +42,7 @@ fn print_the_ratios_of_the_series() {
     let cases = [
         ("step00600", None, false, 0.695),
         ("step00601", Some("step00600"), false, 0.112),
-        ("step00301", Some("step00300"), false, 0.242),
+        ("step00301", Some("step00300"), false, 0.114),
         ("step00650", Some("step00600"), false, 0.650),
         ("step00320", Some("step00300"), false, 0.672),
         ("step00601", Some("step00600"), true, 0.078),
