@@ -28,6 +28,8 @@ use crate::{
 
 /// Words of the stretch.
 const SAMPLE: u64 = 16 << 10;
+/// Parameters without short gradients after which no more are searched for scalars.
+const MISSES: usize = 4;
 /// Scalars of other parameters that are tried first.
 const REMEMBERED: usize = 4;
 
@@ -61,12 +63,15 @@ impl Siblings {
         let Some(base) = base else { return Ok(()) };
         let mut tried: Vec<Weights> = Vec::new();
         let mut folds: Vec<Fold> = Vec::new();
+        let mut missed = 0;
         let mut hints = hints.clone();
         for (family, step) in self.families.iter().zip(&mut self.steps) {
             let read = |role: Role| Stretch::read(input, base, large, family[role as usize]);
             let (Some(v), Some(m)) = (read(Role::Second)?, read(Role::First)?) else { continue };
             let stretch = gradient::Stretch { m0: &m.base, m1: &m.new };
-            step.fold = gradient::find(level, stretch, &hints.first_betas(), &folds);
+            let betas = if missed < MISSES { hints.first_betas() } else { Vec::new() };
+            step.fold = gradient::find(level, stretch, &betas, &folds);
+            missed += usize::from(step.fold.is_none());
             if let Some(found) = step.fold.filter(|s| !folds.contains(s)) {
                 folds.insert(0, found);
                 folds.truncate(REMEMBERED);

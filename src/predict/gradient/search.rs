@@ -23,6 +23,9 @@ pub struct Stretch<'a> {
 
 /// Words that scalars are tried on.
 const TRIED: usize = 512;
+/// Words that are tried first, and the bits above which no others are.
+const TRIED_FIRST: usize = 64;
+const HOPELESS: u64 = 20 * BIT;
 /// Words that the factor of clipping is computed from.
 const FITTED: usize = 4096;
 /// Fewer words than this say nothing.
@@ -101,7 +104,16 @@ impl Search {
 
     /// Significant bits of a word's gradient on average, times [`BIT`].
     fn cost(&mut self, s: Fold) -> u64 {
+        self.solve(s, TRIED_FIRST);
+        let first = self.mean();
+        if first > HOPELESS {
+            return first;
+        }
         self.solve(s, TRIED);
+        self.mean()
+    }
+
+    fn mean(&self) -> u64 {
         let bits = self.solved.iter().map(|&x| u64::from(length(x)));
         BIT * bits.sum::<u64>() / self.solved.len() as u64
     }
@@ -115,14 +127,14 @@ impl Search {
     }
 
     fn attempt_rates(&mut self, betas: &[f64]) {
-        // Rounded decay rates differ from one kind of order to the other by as much as results do.
-        let kinds = betas.iter().flat_map(|&beta| [(0, beta), (4, beta)]);
-        for (order, beta) in kinds {
-            let s = Fold::new(order, beta, 1.0);
-            let cost = self.attempt(s);
-            if cost > FEW {
-                for clip in self.factors(s) {
-                    self.refine(Fold { clip, ..s });
+        for &beta in betas {
+            // Rounded decay rates differ from one kind of order to the other, by as much as results
+            // do.
+            let kinds = [0, 4].map(|order| Fold::new(order, beta, 1.0));
+            let costs = kinds.map(|s| self.attempt(s));
+            if costs.iter().all(|&cost| cost > FEW) {
+                for clip in self.factors(kinds[0]) {
+                    kinds.iter().for_each(|s| self.refine(Fold { clip, ..*s }));
                 }
             }
             if self.least() < FEW {
@@ -152,7 +164,7 @@ impl Search {
                 sharp.push((mantissa, error));
             }
         }
-        sharp.sort_by(|a, b| a.0.total_cmp(&b.0));
+        sharp.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
         // Each as the number of those that follow closely.
         let mut piles: Vec<(usize, usize)> = Vec::new();
         let mut end = 0;
@@ -188,7 +200,7 @@ impl Search {
     /// Tries scalars, then those whose factor fits the gradients that are short with them, then
     /// neighbours of that factor.
     fn refine(&mut self, mut s: Fold) {
-        if self.attempt(s) > 20 * BIT {
+        if self.attempt(s) > HOPELESS {
             return;
         }
         for _ in 0..3 {
