@@ -47,6 +47,8 @@ pub mod form {
     pub const XOR: u8 = 8;
     /// A first moment, in the contexts of the second one.
     pub const MOMENT: u8 = 9;
+    /// A first moment, as the gradient that made it of the base's.
+    pub const GRADIENT: u8 = 10;
 }
 
 /// What decoding a chunk needs to know beside its payload.
@@ -279,6 +281,7 @@ pub fn describe(form: u8, payload_start: &[u8]) -> &'static str {
         form::DELTA => prediction::describe(payload_start),
         form::XOR => "xor",
         form::MOMENT => "moment",
+        form::GRADIENT => "gradient",
         _ => study::Method::of_form(form).map_or("unknown", |m| m.name()),
     }
 }

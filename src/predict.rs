@@ -8,3 +8,4 @@
 pub mod adam;
 pub mod cast;
 pub mod float_state;
+pub mod gradient;

@@ -93,6 +93,8 @@ fn cases() -> Vec<Case> {
     }
     let (new, base) = (input::widened(1), Some(input::widened(0)));
     cases.push(case("delta-widen", Kind::File, auto, new, base));
+    let (new, base) = (input::clipped(1), Some(input::clipped(0)));
+    cases.push(case("delta-gradient", Kind::Directory, auto, new, base));
     let (new, base) = (input::wide(1), Some(input::wide(0)));
     cases.push(case("delta-wide", Kind::File, auto, new, base));
     let (new, base) = (input::sizes(1), Some(input::sizes(0)));
@@ -295,7 +297,7 @@ fn golden_archives_cover_every_form_coder_and_predictor() {
             }
         }
     }
-    let all: Vec<u8> = (0..=9).chain(128..=135).collect();
+    let all: Vec<u8> = (0..=10).chain(128..=135).collect();
     assert!(forms.iter().eq(&all), "{forms:?}");
     assert!(coders.iter().eq(&[2, 3, 4]), "{coders:?}");
     assert!(predictors.iter().eq(&[0, 1, 2, 3, 4, 5]), "{predictors:?}");

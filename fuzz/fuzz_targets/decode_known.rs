@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use lmc_gpu::{
     codec::{
         ChunkSpec, Method, Offer, Predictor, Scratch, decode_known, encode_known,
-        form::{DELTA, MOMENT, XOR},
+        form::{DELTA, GRADIENT, MOMENT, XOR},
     },
     dtype::Dtype,
     simd::Level,
@@ -17,7 +17,7 @@ fuzz_target!(|data: &[u8]| {
     else {
         return;
     };
-    let form = [DELTA, XOR, MOMENT, form][usize::from(form) % 4];
+    let form = [DELTA, XOR, MOMENT, GRADIENT, form][usize::from(form) % 5];
     let dtype = Dtype::ALL[usize::from(dtype) % Dtype::ALL.len()];
     let spec = ChunkSpec { dtype, big_endian: row & 1 == 1, row_words: u64::from(row) };
     let mut scratch = Scratch::default();
@@ -27,9 +27,15 @@ fuzz_target!(|data: &[u8]| {
     let known =
         |len: usize| -> Vec<u8> { base.iter().chain(&[0]).copied().cycle().take(len).collect() };
     let (own, narrow, wide) = (known(n * dtype.word_len()), known(2 * n), known(4 * n));
-    let inputs: [&[&[u8]]; 5] =
-        [&[&own], &[&own, &wide], &[&wide], &[&narrow], &[&wide, &wide, &wide]];
-    let mut results: [Option<Option<Vec<u8>>>; 5] = Default::default();
+    let inputs: [&[&[u8]]; 6] = [
+        &[&own],
+        &[&own, &wide],
+        &[&wide],
+        &[&narrow],
+        &[&wide, &wide],
+        &[&wide, &wide, &wide],
+    ];
+    let mut results: [Option<Option<Vec<u8>>>; 6] = Default::default();
     for level in Level::available() {
         for (inputs, first) in inputs.iter().zip(&mut results) {
             let mut out = vec![0; n * dtype.word_len()];

@@ -7,6 +7,7 @@
 //!                  mode 2  dense: a residual for every word     (`residual`)
 //! XOR payload      a GROUP payload of the words XOR the base's
 //! MOMENT payload   see `moment`
+//! GRADIENT payload see `gradient`
 //! ```
 //!
 //! What a chunk is predicted from are its references, in the order in which the predictor names
@@ -19,6 +20,7 @@ mod classes;
 mod cluster;
 mod decode;
 mod estimate;
+mod gradient;
 mod lanes;
 mod moment;
 mod predictor;
@@ -78,6 +80,7 @@ pub struct KnownScratch {
     masks: Vec<u64>,
     residual: residual::Buffers,
     estimate: estimate::Buffers,
+    gradients: gradient::Gradients,
 }
 
 /// As [`super::encode`], with byte strings that the decoder will know too.
@@ -226,6 +229,11 @@ fn encode_offered(
                 return Ok(None);
             }
             form::MOMENT
+        }
+        Predictor::Gradient(s) => {
+            let KnownScratch { residual, gradients, .. } = &mut *buffers;
+            gradient::encode(level, s, words, [inputs[0], inputs[1]], residual, gradients, out);
+            form::GRADIENT
         }
         predictor => {
             predictor.write(out);

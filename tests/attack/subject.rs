@@ -148,7 +148,7 @@ fn typed(method: Method, dtype: Dtype, variant: usize) -> Subject {
     Subject::new(format!("{method} {} {variant}", dtype.name()), archive, bytes, None)
 }
 
-const SPECIAL: usize = 13;
+const SPECIAL: usize = 14;
 
 fn special(method: Method, variant: usize) -> Subject {
     let only = |files: &Files| files[0].1.clone();
@@ -184,6 +184,7 @@ fn special(method: Method, variant: usize) -> Subject {
         9 => of("tuned", &golden::tuned(1), Some(&golden::tuned(0))),
         10 => Subject::of_paths("xor", Method::Xor, &golden::tuned(1), Some(&golden::tuned(0))),
         11 => of("widened", &golden::widened(1), Some(&golden::widened(0))),
+        12 => of("gradient", &golden::clipped(1), Some(&golden::clipped(0))),
         _ => of("delta", &golden::training(1, &[]), Some(&golden::training(0, &[]))),
     }
 }

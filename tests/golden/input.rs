@@ -251,3 +251,37 @@ pub fn training(step: u32, files: &[&str]) -> Files {
     let wanted = |name: &str| files.is_empty() || files.contains(&name.split('.').next().unwrap());
     all.into_iter().filter(|f| wanted(f.0)).map(|(name, bytes)| (name.to_owned(), bytes)).collect()
 }
+
+/// Moments before (0) and after (1) a step of Adam with rates 0.9 and 0.95, whose gradients are
+/// sums of two of bf16, times a factor of clipping. A few words are what no gradient makes.
+pub fn clipped(step: u32) -> Files {
+    let mut rng = Rng::new(80);
+    let [mut m, mut v] = [(); 2].map(|()| Vec::with_capacity(4 * N));
+    for i in 0..N {
+        let mut m_i = (rng.normal() * 3e-4) as f32;
+        let root = (rng.normal() * 1e-3) as f32;
+        let mut v_i = root * root;
+        let mut part = || half::bf16::from_f32((rng.normal() * 1e-3) as f32).to_f32();
+        let (a, b) = (part(), part());
+        if step > 0 {
+            let g = 0.639_577f32 * if i % 50 == 0 { 0.0 } else { a + b };
+            let gain = (1.0 - 0.9f64) as f32;
+            m_i = match i % 1000 {
+                1 => m_i,
+                2 => f32::NAN,
+                _ => (f64::from(gain) * f64::from(g - m_i) + f64::from(m_i)) as f32,
+            };
+            let gain = (1.0 - 0.95f64) as f32;
+            v_i = (f64::from(gain * g) * f64::from(g) + f64::from(v_i * 0.95)) as f32;
+        }
+        m.extend_from_slice(&m_i.to_le_bytes());
+        v.extend_from_slice(&v_i.to_le_bytes());
+    }
+    let file = |data| {
+        let shape = vec![N as u64 / 64, 64];
+        safetensors(&[("up.weight".into(), "F32", shape, data)])
+    };
+    [("exp_avg.safetensors", m), ("exp_avg_sq.safetensors", v)]
+        .map(|(name, data)| (name.to_owned(), file(data)))
+        .into()
+}

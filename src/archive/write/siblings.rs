@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! order      v, m, w, model                     m in the contexts of v, model the rounding of w
-//! with one   m, v, w, model    m from its base, v from the base's v and m and the new m,
-//! step more                    w from its base and the new m and v
+//! with one   m, v, w, model    m from its base and the gradient, v from the base's v and m and the
+//! step more                    new m, w from its base and the new m and v
 //! ```
 //!
 //! Whether a step of the optimizer leads from the base to the checkpoint is found out from a
@@ -19,12 +19,17 @@ use crate::{
     },
     codec::Predictor,
     container::{Origin, Piece},
-    predict::adam::{self, Hints, Sample, Second, Weights},
+    predict::{
+        adam::{self, Hints, Sample, Second, Weights},
+        gradient::{self, Fold},
+    },
     simd::Level,
 };
 
 /// Words of the stretch.
 const SAMPLE: u64 = 16 << 10;
+/// Parameters without short gradients after which no more are searched for scalars.
+const MISSES: usize = 4;
 /// Scalars of other parameters that are tried first.
 const REMEMBERED: usize = 4;
 
@@ -39,6 +44,7 @@ pub(in crate::archive) struct Siblings {
 /// The scalars of a parameter's update.
 #[derive(Clone, Copy, Default)]
 struct Step {
+    fold: Option<Fold>,
     second: Option<Second>,
     weights: Option<Weights>,
 }
@@ -56,10 +62,20 @@ impl Siblings {
         self.steps = vec![Step::default(); self.families.len()];
         let Some(base) = base else { return Ok(()) };
         let mut tried: Vec<Weights> = Vec::new();
+        let mut folds: Vec<Fold> = Vec::new();
+        let mut missed = 0;
         let mut hints = hints.clone();
         for (family, step) in self.families.iter().zip(&mut self.steps) {
             let read = |role: Role| Stretch::read(input, base, large, family[role as usize]);
             let (Some(v), Some(m)) = (read(Role::Second)?, read(Role::First)?) else { continue };
+            let stretch = gradient::Stretch { m0: &m.base, m1: &m.new };
+            let betas = if missed < MISSES { hints.first_betas() } else { Vec::new() };
+            step.fold = gradient::find(level, stretch, &betas, &folds);
+            missed += usize::from(step.fold.is_none());
+            if let Some(found) = step.fold.filter(|s| !folds.contains(s)) {
+                folds.insert(0, found);
+                folds.truncate(REMEMBERED);
+            }
             let w = read(Role::Weights)?;
             let none = Stretch::default();
             let weights = w.as_ref().unwrap_or(&none);
@@ -86,6 +102,17 @@ impl Siblings {
                 tried.truncate(REMEMBERED);
             }
         }
+        // What was found in later families may do for the first ones.
+        for (family, step) in self.families.iter().zip(&mut self.steps) {
+            if step.fold.is_none()
+                && !folds.is_empty()
+                && family[Role::Second as usize].is_some()
+                && let Some(m) = Stretch::read(input, base, large, family[Role::First as usize])?
+            {
+                let stretch = gradient::Stretch { m0: &m.base, m1: &m.new };
+                step.fold = gradient::find(level, stretch, &[], &folds);
+            }
+        }
         Ok(())
     }
 
@@ -99,9 +126,9 @@ impl Siblings {
     ) -> Vec<Vec<ChunkPlan>> {
         let at = self.families.iter().position(|f| f == family);
         let step = at.and_then(|i| self.steps.get(i)).copied().unwrap_or_default();
-        let order = match step.second {
-            Some(_) => [Role::First, Role::Second, Role::Weights, Role::Model],
-            None => [Role::Second, Role::First, Role::Weights, Role::Model],
+        let order = match (step.second, step.fold) {
+            (Some(_), _) | (_, Some(_)) => [Role::First, Role::Second, Role::Weights, Role::Model],
+            (None, None) => [Role::Second, Role::First, Role::Weights, Role::Model],
         };
         let n = members.iter().flatten().map(Vec::len).max().unwrap_or(0);
         let mut groups = Vec::with_capacity(n);
@@ -154,6 +181,11 @@ impl Group<'_> {
             Role::First => {
                 if let Some(v) = sibling(chunk, Role::Second) {
                     chunk.offer(Predictor::Moment, &[v]);
+                }
+                let v0 = self.bases[Role::Second as usize];
+                if let (Some(s), Some(m0), Some(v0)) = (self.step.fold, base, v0) {
+                    let v0 = chunk.know(BASE, vec![v0]);
+                    chunk.offer(Predictor::Gradient(s), &[m0, v0]);
                 }
             }
             Role::Second => {

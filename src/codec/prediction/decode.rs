@@ -1,12 +1,13 @@
 //! Payload → chunk of which something is known.
 
 use super::{
-    DENSE, EQUAL, KnownScratch, Predictor, SPARSE, little_endian, moment, residual, sparse,
-    word_len,
+    DENSE, EQUAL, KnownScratch, Predictor, SPARSE, gradient, little_endian, moment, residual,
+    sparse, word_len,
 };
 use crate::{
     Error, Result,
     codec::{ChunkSpec, Scratch, form, integer, swap_words},
+    dtype::Dtype,
     simd::Level,
 };
 
@@ -23,7 +24,7 @@ pub fn decode(
     scratch: &mut Scratch,
     out: &mut [u8],
 ) -> Result<()> {
-    if !matches!(form, form::DELTA | form::XOR | form::MOMENT) {
+    if !matches!(form, form::DELTA | form::XOR | form::MOMENT | form::GRADIENT) {
         if !known.is_empty() {
             return Err(damaged());
         }
@@ -84,6 +85,20 @@ fn decode_known(
                 return None;
             }
             moment::decode(level, spec, payload, v, &mut buffers.residual, &mut scratch.planes, out)
+        }
+        form::GRADIENT => {
+            let [m0, v0] = inputs[..] else { return None };
+            let n = out.len();
+            if spec.dtype != Dtype::F32
+                || !n.is_multiple_of(4)
+                || n == 0
+                || m0.len() != n
+                || v0.len() != n
+            {
+                return None;
+            }
+            let KnownScratch { residual, gradients, .. } = &mut *buffers;
+            gradient::decode(level, payload, [m0, v0], residual, gradients, out)
         }
         _ => {
             let predictor = Predictor::read(&mut payload)?;

@@ -9,6 +9,7 @@ use super::{
     Offer, Predictor,
     classes::{self, Classes},
     cluster::{Clusters, Joint},
+    gradient::Gradients,
     word_len, words,
 };
 use crate::{
@@ -36,6 +37,7 @@ pub struct Buffers {
     delta: Vec<u8>,
     symbols: Vec<u8>,
     joint: Joint,
+    gradients: Gradients,
 }
 
 /// The offer that promises most, the bits it promises, and the bits to expect without any;
@@ -53,8 +55,16 @@ pub fn best<'o>(
 ) -> Option<(&'o Offer, u64, u64)> {
     let word = word_len(spec);
     let n = words.len() / word;
-    let Buffers { words: sample, inputs, predicted, contexts, delta: deltas, symbols, joint } =
-        buffers;
+    let Buffers {
+        words: sample,
+        inputs,
+        predicted,
+        contexts,
+        delta: deltas,
+        symbols,
+        joint,
+        gradients,
+    } = buffers;
     let step = if offers.len() == 1 { STEP_FOR_ONE } else { STEP };
     gather(word, words, n, step, sample);
     let sampled = (sample.len() / word) as u64;
@@ -70,6 +80,21 @@ pub fn best<'o>(
         }
         let gathered: Vec<&[u8]> = inputs[..offer.inputs.len()].iter().map(|i| &i[..]).collect();
         let p = &offer.predictor;
+        let mut coded = |contexts: &[u8], symbols: &[u8], follow: u64| {
+            joint.count(level, contexts, symbols, GROUP, 1);
+            let clusters = Clusters::of(joint);
+            scale(clusters.bits + follow) + clusters.table_bits
+        };
+        if let Predictor::Gradient(s) = p {
+            let known = [gathered[0], gathered[1]];
+            let sample = gradients.sample(level, s, sample, known);
+            let bits = coded(sample.contexts, sample.kinds, sample.follow)
+                + coded(sample.kinds, sample.lengths, 0);
+            if best.is_none_or(|(_, least)| bits < least) {
+                best = Some((offer, bits));
+            }
+            continue;
+        }
         let words_of = p.predict(level, spec, &gathered, sample.len(), predicted, contexts);
         p.contexts(level, spec, &gathered, words_of, contexts);
         symbols.resize(contexts.len(), 0);
@@ -81,9 +106,7 @@ pub fn best<'o>(
             words::residuals(level, word, sample, words_of, deltas, symbols);
             symbols.iter().map(|&s| u64::from(classes.bits(classes::class_of(s)))).sum()
         };
-        joint.count(level, contexts, symbols, GROUP, 1);
-        let clusters = Clusters::of(joint);
-        let bits = scale(clusters.bits + follow) + clusters.table_bits;
+        let bits = coded(contexts, symbols, follow);
         if best.is_none_or(|(_, least)| bits < least) {
             best = Some((offer, bits));
         }

@@ -18,6 +18,7 @@ use crate::{
     predict::{
         adam::{self, SECOND_ORDERS, Second, SecondInputs, WEIGHT_ORDERS, WeightInputs, Weights},
         cast::{self, Narrow},
+        gradient::Fold,
     },
     simd::{Level, for_every_level, prefetch},
 };
@@ -45,6 +46,9 @@ pub enum Predictor {
     Weights(Weights),
     /// A first moment whose size the second one tells: not a prediction but contexts.
     Moment,
+    /// A first moment as the gradient that made it of the base's, and the base's second moment,
+    /// which tells how large it is: not a prediction either.
+    Gradient(Fold),
 }
 
 impl Predictor {
@@ -65,6 +69,7 @@ impl Predictor {
             (Predictor::Base, 4) => &[4],
             (Predictor::Base, _) => &[8],
             (Predictor::Signed, _) => &[2, 4],
+            (Predictor::Gradient(_), _) => &[4, 4],
             (Predictor::Narrow | Predictor::Moment, _) => &[4],
             (Predictor::Widen(_), _) => &[2],
             (Predictor::Second(_) | Predictor::Weights(_), _) => &[4, 4, 4],
@@ -115,8 +120,10 @@ impl Predictor {
         buffer: &'a mut Vec<u8>,
         contexts: &mut Vec<u8>,
     ) -> &'a [u8] {
-        if let (Predictor::Base | Predictor::Signed | Predictor::Moment, [base, ..]) =
-            (self, inputs)
+        if let (
+            Predictor::Base | Predictor::Signed | Predictor::Moment | Predictor::Gradient(_),
+            [base, ..],
+        ) = (self, inputs)
         {
             return base;
         }
@@ -203,8 +210,8 @@ impl Predictor {
                     out.extend_from_slice(&x.to_le_bytes());
                 }
             }
-            // Has a form of its own.
-            Predictor::Moment => {}
+            // Have forms of their own.
+            Predictor::Moment | Predictor::Gradient(_) => {}
         }
     }
 
@@ -247,7 +254,7 @@ impl Predictor {
     }
 }
 
-fn take<const N: usize>(payload: &mut &[u8]) -> Option<[u8; N]> {
+pub(super) fn take<const N: usize>(payload: &mut &[u8]) -> Option<[u8; N]> {
     let (bytes, rest) = payload.split_first_chunk()?;
     *payload = rest;
     Some(*bytes)

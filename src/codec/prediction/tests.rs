@@ -5,6 +5,7 @@ use crate::{
     predict::{
         adam::{Second, Weights},
         cast::Narrow,
+        gradient::{self, Fold},
     },
 };
 use proptest::prelude::*;
@@ -184,6 +185,55 @@ fn every_predictor_round_trips_and_says_what_it_is() {
     let (base, new) = pair(2, n, 500, 5);
     let (form, _) = round_trip(&bf16, Method::Auto, &new, &[&base, &wide], &[signed]);
     assert_eq!(form, form::DELTA);
+}
+
+#[test]
+fn moments_round_trip_as_gradients_whatever_else_is_among_them() {
+    let f32s = |words: &[u32]| -> Vec<u8> { words.iter().flat_map(|w| w.to_le_bytes()).collect() };
+    for n in [1, 15, 16, 17, 1000, 1025, 20_000] {
+        for big_endian in [false, true] {
+            let mut next = noise(n as u32);
+            let mut any = |share: u32, words: &mut Vec<u32>| {
+                for w in words {
+                    match next() % share {
+                        0 => *w = next(),
+                        1 => {
+                            *w = [0, 1 << 31, 0x7f80_0000, 0x7fc0_0000, 1, 0xff90_0000]
+                                [next() as usize % 6]
+                        }
+                        _ => {}
+                    }
+                }
+            };
+            let weights = |key: u32| {
+                let mut next = noise(key);
+                let one = move |_| (((next() % 2000) as f32 - 1000.0) * 1e-6).to_bits();
+                (0..n).map(one).collect::<Vec<u32>>()
+            };
+            let (mut m0, mut v0) = (weights(n as u32 + 1), weights(n as u32 + 2));
+            v0.iter_mut().for_each(|v| *v = f32::from_bits(*v).powi(2).to_bits());
+            any(30, &mut m0);
+            any(30, &mut v0);
+            let short = weights(n as u32 + 3);
+            let gradients: Vec<f64> =
+                short.iter().map(|g| f64::from(f32::from_bits(g & 0xffff_0000))).collect();
+            let s = Fold::new(0, 0.9, 0.6789);
+            let mut m1 = vec![0; 4 * n];
+            gradient::apply(Level::best(), &s, &f32s(&m0), &gradients, &mut m1);
+            let mut m1: Vec<u32> =
+                m1.as_chunks().0.iter().map(|w| u32::from_le_bytes(*w)).collect();
+            any(40, &mut m1);
+            let mut all = [m0, v0, m1].map(|words| f32s(&words));
+            if big_endian {
+                all.iter_mut().for_each(|words| swap_words(words, 4));
+            }
+            let [m0, v0, m1] = all;
+            let offers = [offer(Predictor::Gradient(s), &[0, 1])];
+            let spec = spec(Dtype::F32, big_endian);
+            let (form, len) = round_trip(&spec, Method::Auto, &m1, &[&m0, &v0], &offers);
+            assert!(n < 1000 || (form == form::GRADIENT && 8 * len < 17 * n), "{n} {form} {len}");
+        }
+    }
 }
 
 #[test]

@@ -24,6 +24,19 @@ pub struct Hints {
     pub steps: Vec<u64>,
 }
 
+impl Hints {
+    /// Likely decay rates of the first moment, best first.
+    pub fn first_betas(&self) -> Vec<f64> {
+        let mut found: Vec<f64> = Vec::new();
+        for [beta, _] in self.betas.iter().chain(&BETAS) {
+            if !found.contains(beta) {
+                found.push(*beta);
+            }
+        }
+        found
+    }
+}
+
 /// Words of the same places in several tensors, all `f32` and of the same length.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "0 is the base, 1 is new; w weights, m and v moments")]
