@@ -42,6 +42,7 @@ pub use base::Base;
 pub use checkpoint::{Checkpoint, CheckpointFile, is_archive};
 pub use compress::{
     Summary, compress, compress_files, compress_into, compress_path, compress_stream,
+    compress_to_writer,
 };
 pub use damage::{Damage, is_salvageable};
 pub use extract::{Extracted, extract, extract_to};
