@@ -53,8 +53,8 @@ def test_the_file_inside_is_the_one_that_safetensors_reads(tmp_path, weights):
             assert sorted(theirs.keys()) == ours.keys()
             assert theirs.offset_keys() == ours.offset_keys()
             for index in INDICES:
-                # Theirs knows no negative integers.
-                if index == -1 or index == (..., -1):
+                # Theirs knows no negative numbers, and nothing of ends before beginnings.
+                if index in (-1, (..., -1), slice(-5, None), slice(9, 3)):
                     continue
                 same(ours.get_slice("w")[index], theirs.get_slice("w")[index])
             assert ours.get_slice("w").get_shape() == theirs.get_slice("w").get_shape()

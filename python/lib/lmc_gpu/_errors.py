@@ -47,7 +47,10 @@ class DeviceError(LmcError):
 
 
 class StorageError(LmcError, OSError):
-    """The operating system failed. `errno` is set where it is known."""
+    """The operating system failed. `errno` and `filename` are set where they are known."""
+
+    def __str__(self):
+        return str(self.args[0]) if self.args else ""
 
 
 class MissingFileError(StorageError, FileNotFoundError):
@@ -80,6 +83,7 @@ def make(kind, message, file, errno, os_kind):
     if errno is not None:
         error.errno = errno
         error.strerror = os.strerror(errno)
+        error.filename = file
     error.file = file
     if found := _TENSOR.search(message):
         error.tensor = found[1]

@@ -93,7 +93,7 @@ class _OfTorch:
         self.pinned = pinned
 
     def fits(self, memory):
-        return is_tensor(memory) and memory.is_pinned() == self.pinned if self.pinned else is_tensor(memory)
+        return is_tensor(memory) and (not self.pinned or memory.is_pinned())
 
     @staticmethod
     def length(memory):
@@ -261,8 +261,6 @@ class _Packer:
             source = source.resolve_conj().resolve_neg()
         self.on_device |= source.device.type != "cpu"
         identity = (source.device, source.data_ptr(), source.shape, source.stride(), source.dtype)
-        # Memory that a copy was made for is not that of another tensor.
-        self.copies_kept = source
         node = self.add(
             source,
             place,
@@ -283,8 +281,6 @@ class _Packer:
         where = ".".join(map(str, place))
         source = plain(array, where)
         dtype = source.dtype.name
-        if source.dtype.hasobject:
-            raise UnsupportedError(f"{where} is an array of objects, which no file can hold")
         if dtype not in NAMES:
             dtype = source.dtype.str
         address = source.__array_interface__["data"][0]
@@ -365,7 +361,8 @@ def pack(state, pool):
         _copy_torch(packer.copies, memory, packer.on_device)
     else:
         for array, at, length in packer.copies:
-            memory[at : at + length] = of_array(array)
+            if length:
+                memory[at : at + length] = of_array(array)
     if packer.length:
         flat = at_address(make.address(memory), packer.length, lease)
     else:
@@ -412,8 +409,7 @@ def _copy_one(value, out, non_blocking):
     if not out.numel():
         return
     if is_array(value):
-        address = of_array(value)
-        out.copy_(torch.frombuffer(memoryview(address), dtype=torch.uint8) if address.flags.writeable else torch.from_numpy(address.copy()))
+        out.numpy()[:] = of_array(value)
         return
     if not value.is_contiguous():
         value = value.contiguous()

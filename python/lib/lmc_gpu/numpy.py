@@ -95,9 +95,8 @@ def load_file(filename, *, base=None, threads=None):
 
 def plain(array, what):
     """The array contiguous and little-endian."""
-    if array.dtype.hasobject or array.dtype.fields is not None or array.dtype.kind in "SUVMm":
-        if array.dtype.name not in NAMES:
-            raise UnsupportedError(f"{what} is of type {array.dtype}, which no file can hold")
+    if array.dtype.hasobject or array.dtype.fields is not None:
+        raise UnsupportedError(f"{what} is of type {array.dtype}, which no file can hold")
     order = array.dtype.byteorder
     if order == ">" or (order == "=" and np.little_endian is False):
         array = array.astype(array.dtype.newbyteorder("<"))
