@@ -1,15 +1,12 @@
 """Saving beside training, and stores."""
 
-import collections
 import gc
 import threading
-import time
 
+import lmc_gpu
 import numpy as np
 import pytest
 from conftest import package
-
-import lmc_gpu
 
 
 @pytest.fixture
@@ -77,7 +74,7 @@ def torch_state(step=0):
         torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 64)
     )
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    for i in range(step + 1):
+    for _ in range(step + 1):
         model(torch.randn(16, 64)).square().mean().backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -146,13 +143,13 @@ def test_copies_are_reused_and_bounded(root):
         for step in range(1, 13):
             checkpointer.save(step, {"w": w})
             addresses.add(made.pop()[0].ctypes.data)
-            w[step :: 1000] += 1
+            w[step::1000] += 1
         checkpointer.flush()
         assert len(addresses) <= 4
 
 
 def test_restore_into_writes_in_place(root):
-    torch = package("torch")
+    package("torch")
     model, optimizer = torch_state()
     state = {"model": model.state_dict(), "opt": optimizer.state_dict(), "n": 1, "a": np.ones(4)}
     with lmc_gpu.Checkpointer(root) as checkpointer:
@@ -256,6 +253,7 @@ def test_an_abandoned_save_leaves_nothing(root):
 
 def test_several_threads_save_into_one_store(root):
     with lmc_gpu.Checkpointer(root) as checkpointer:
+
         def save(step):
             checkpointer.save(step, {"w": np.full(1000, step)}).wait()
 

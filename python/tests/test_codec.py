@@ -6,10 +6,9 @@ import pathlib
 import subprocess
 import sys
 
+import lmc_gpu
 import numpy as np
 import pytest
-
-import lmc_gpu
 
 
 @pytest.mark.parametrize("data", [b"", b"x", bytes(70_000), bytes(range(256)) * 999])

@@ -8,10 +8,9 @@ import os
 import pathlib
 import re
 
+import lmc_gpu
 import pytest
 from conftest import package
-
-import lmc_gpu
 
 MODULES = ["lmc_gpu", "lmc_gpu._codec", "lmc_gpu._open", "lmc_gpu._store", "lmc_gpu.numpy"]
 BESIDE = pathlib.Path(__file__).parents[2] / "docs" / "PYTHON.md"

@@ -1,9 +1,8 @@
 """Damage and what it is called."""
 
-import pytest
-
 import lmc_gpu
 import lmc_gpu.numpy
+import pytest
 
 
 def test_damage_names_tensor_and_chunk(archive):

@@ -1,21 +1,17 @@
 """Signals, threads, forks and memory."""
 
 import os
-import pathlib
-import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 import threading
 import time
 
+import lmc_gpu
+import lmc_gpu.numpy
 import numpy as np
 import pytest
 from conftest import package
-
-import lmc_gpu
-import lmc_gpu.numpy
 
 
 def python(code, *args, **options):

@@ -6,11 +6,10 @@ from conftest import package
 package("hypothesis")
 
 import hypothesis.extra.numpy as arrays
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 import lmc_gpu
 import lmc_gpu.numpy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 TYPES = st.sampled_from(["?", "u1", "i1", "u2", "i2", "<f2", ">f2", "<f4", ">f4", "f8", "i8", "c8"])
 SHAPES = arrays.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=6)
@@ -102,7 +101,8 @@ STATES = st.recursive(
 def test_any_state_comes_back(state):
     import json
 
-    from lmc_gpu._state import _build, _Packer
+    from lmc_gpu._pack import Packer
+    from lmc_gpu._unpack import build
 
-    tree = json.loads(json.dumps(_Packer(state).walk(state, ())))
-    assert _build(tree, None) == state
+    tree = json.loads(json.dumps(Packer(state).walk(state, ())))
+    assert build(tree, None) == state

@@ -215,7 +215,7 @@ def decompress_file(
             place of the rest.
 
     Returns:
-        A dictionary: `ok`, `bytes`, `files`, and `damage`, a list of what is lost with `keep_going`.
+        A dictionary: `ok`, `bytes`, `files`, and `damage`, what is lost with `keep_going`.
 
     Raises:
         CorruptError, BaseMismatchError, ArgumentError, StorageError: as for `decompress` and

@@ -94,6 +94,17 @@ class Reader:
         return found
 
 
+def _frame(framework):
+    """The module that makes tensors of a framework."""
+    if framework in ("np", "numpy"):
+        from . import numpy as frame
+    elif framework in ("pt", "torch", "pytorch"):
+        from . import torch as frame
+    else:
+        raise ArgumentError(f'no framework {framework!r}: choose "np" or "pt"')
+    return frame
+
+
 class safe_open:  # noqa: N801 - the name is the one of safetensors
     """Opens an archive, or a raw file of any format that the library knows, and reads tensors.
 
@@ -117,15 +128,18 @@ class safe_open:  # noqa: N801 - the name is the one of safetensors
     """
 
     def __init__(self, path, framework="np", device="cpu", base=None, *, threads=None):
-        if framework in ("np", "numpy"):
-            from . import numpy as frame
-        elif framework in ("pt", "torch", "pytorch"):
-            from . import torch as frame
-        else:
-            raise ArgumentError(f"no framework {framework!r}: choose \"np\" or \"pt\"")
-        self._frame = frame
+        self._frame = _frame(framework)
         self._device = device
         self._reader = Reader.open(path, base, threads)
+
+    @classmethod
+    def of(cls, reader, framework="np", device="cpu"):
+        """The same of a checkpoint that is open already."""
+        made = cls.__new__(cls)
+        made._frame = _frame(framework)
+        made._device = device
+        made._reader = reader
+        return made
 
     def __enter__(self):
         return self

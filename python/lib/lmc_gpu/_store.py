@@ -7,8 +7,10 @@ import time
 
 from ._codec import choices
 from ._native import Store as _NativeStore
-from ._open import Reader
-from ._state import Pool, assign, pack, unpack
+from ._open import Reader, safe_open
+from ._pack import pack
+from ._pool import Pool
+from ._unpack import assign, unpack
 
 _RULES = ("full_every", "rebase_above", "max_chain", "keep_last", "keep_every")
 
@@ -91,15 +93,7 @@ class Store:
 
     def open(self, step):
         """The tensors of a step, as `lmc_gpu.safe_open` gives them for numpy."""
-        from ._open import safe_open
-
-        opened = safe_open.__new__(safe_open)
-        from . import numpy as frame
-
-        opened._frame = frame
-        opened._device = "cpu"
-        opened._reader = Reader(self._native.open_step(step))
-        return opened
+        return safe_open.of(Reader(self._native.open_step(step)))
 
     def steps(self):
         """The steps, in ascending order."""

@@ -9,7 +9,7 @@ import numpy as np
 from . import _native
 from ._codec import choices
 from ._errors import UnsupportedError
-from ._memory import NAMES, TYPES, of_array
+from ._memory import TYPES, of_array
 from ._names import code_of, in_order, named, texts
 from ._open import Reader
 

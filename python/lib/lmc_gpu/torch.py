@@ -3,13 +3,14 @@
 import io
 
 import torch as _torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from . import _native
 from ._codec import choices
 from ._errors import UnsupportedError
 from ._memory import TYPES, at_address, of_tensor
-from ._open import Reader
 from ._names import code_of, in_order, named, texts
+from ._open import Reader
 
 __all__ = [
     "load",
@@ -220,10 +221,8 @@ class _MemoryFile(io.RawIOBase):
         return self._at
 
 
-def plain(tensor, what):
-    """The tensor dense, contiguous and on the CPU."""
-    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
-
+def check(tensor, what):
+    """Refuses tensors that have no bytes of their own."""
     if is_traceable_wrapper_subclass(tensor):
         kind = type(tensor).__name__
         raise UnsupportedError(
@@ -236,6 +235,11 @@ def plain(tensor, what):
         raise UnsupportedError(f"{what} is quantized: save int_repr(), scale and zero point")
     if tensor.device.type == "meta":
         raise ValueError(f"{what} is on the device meta: it has no bytes")
+
+
+def plain(tensor, what):
+    """The tensor dense, contiguous and on the CPU."""
+    check(tensor, what)
     tensor = tensor.detach()
     if type(tensor) is not _torch.Tensor:
         tensor = tensor.as_subclass(_torch.Tensor)

@@ -30,9 +30,7 @@ def load_file(
     base: Path | None = None,
     threads: int | None = None,
 ) -> dict[str, torch.Tensor]: ...
-def load_bytes(
-    data: Data, *, base: Data | Path | None = None
-) -> dict[str, torch.Tensor]: ...
+def load_bytes(data: Data, *, base: Data | Path | None = None) -> dict[str, torch.Tensor]: ...
 def save_model(
     model: torch.nn.Module,
     filename: Path,
