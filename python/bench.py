@@ -176,7 +176,7 @@ def series(directory, root):
         total[0] += saved["input_bytes"]
         total[1] += saved["archive_bytes"]
         print(
-            f"  {path.name:30} {saved['input_bytes']:12} {saved['ratio']:.4f} {saved['seconds']:.2f}"
+            f"  {path.name:29} {saved['input_bytes']:12} {saved['ratio']:.4f} {saved['seconds']:.2f}"
         )
     assert store.verify()["ok"]
     print(f"  all: {total[1] / max(total[0], 1):.4f}")

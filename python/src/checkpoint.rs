@@ -201,9 +201,9 @@ fn read_parallel(
         let parts = out.chunks_mut(part).enumerate();
         let spawn = |(i, out)| scope.spawn(move || read(offset + (i * part) as u64, out));
         let parts: Vec<_> = parts.map(spawn).collect();
-        parts.into_iter().fold(Ok(()), |first, part| {
-            let joined = part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            first.and(joined)
-        })
+        let join = |part: std::thread::ScopedJoinHandle<'_, Result<()>>| {
+            part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        parts.into_iter().map(join).collect()
     })
 }

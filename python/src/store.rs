@@ -203,7 +203,8 @@ impl Store {
         let store = self.store.clone().with_options(self.options.clone());
         let made = store::Checkpointer::new(store, options);
         let made = made.map_err(|e| raise(py, e, Some(&self.path)))?;
-        Ok(Checkpointer { inner: Mutex::new(Some(Arc::new(made))), path: self.path.clone() })
+        let inner = Mutex::new(Some(Arc::new(made)));
+        Ok(Checkpointer { inner, path: self.path.clone(), process: std::process::id() })
     }
 }
 
@@ -236,6 +237,8 @@ fn tensor(memory: &Buffer, (name, kind, shape, at, len): Placed) -> Result<Tenso
 pub struct Checkpointer {
     inner: Mutex<Option<Arc<store::Checkpointer>>>,
     path: String,
+    /// Who made it: its thread is not in processes forked since.
+    process: u32,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -313,13 +316,15 @@ impl Checkpointer {
 
 impl Drop for Checkpointer {
     fn drop(&mut self) {
-        // Its thread may need the interpreter to give back what it was lent.
-        if let Some(checkpointer) = lock(&self.inner).take() {
-            match Python::try_attach(|py| py.detach(|| drop(checkpointer))) {
-                Some(()) => {}
-                None => {}
-            }
+        let Some(checkpointer) = lock(&self.inner).take() else { return };
+        if std::process::id() != self.process {
+            // A process that was forked has no such thread to wait for.
+            std::mem::forget(checkpointer);
+            return;
         }
+        // Its thread may need the interpreter to give back what it was lent. Where that has ended,
+        // the closure is dropped, and the checkpointer with it.
+        let _ = Python::try_attach(|py| py.detach(|| drop(checkpointer)));
     }
 }
 

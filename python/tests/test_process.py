@@ -1,5 +1,6 @@
 """Signals, threads, forks and memory."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -166,6 +167,17 @@ def test_a_fork_after_work_can_work(tmp_path, weights):
         assert os.waitpid(pid, 0)[1] == 0
 
 
+def test_a_program_that_ends_without_closing_loses_no_save(tmp_path):
+    code = """
+        import sys, numpy as np, lmc_gpu
+        c = lmc_gpu.Checkpointer(sys.argv[1], method="max", threads=1)
+        for step in range(1, 4):
+            c.save(step, {"w": np.random.default_rng(step).normal(size=1 << 20)})
+    """
+    python(code, tmp_path / "run")
+    assert lmc_gpu.Store(tmp_path / "run").steps() == [1, 2, 3]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_checkpointer_is_not_taken_through_a_fork(tmp_path):
@@ -177,6 +189,8 @@ def test_a_checkpointer_is_not_taken_through_a_fork(tmp_path):
             checkpointer.save(1, {})
         except RuntimeError as error:
             code = 0 if "process" in str(error) else 1
+            del checkpointer
+            gc.collect()
         finally:
             os._exit(code)
     assert os.waitpid(pid, 0)[1] == 0

@@ -1,9 +1,11 @@
 """Stores of checkpoints, and saving into them beside training."""
 
+import atexit
 import json
 import os
 import threading
 import time
+import weakref
 
 from ._codec import choices
 from ._native import Store as _NativeStore
@@ -180,6 +182,17 @@ class Ticket:
         return self._result
 
 
+# Those that are to end what they were given before the interpreter ends.
+_open = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all():
+    for checkpointer in list(_open):
+        if checkpointer._pid == os.getpid():
+            checkpointer.close()
+
+
 class Checkpointer:
     """Saves the state of training into a store while training goes on.
 
@@ -239,6 +252,7 @@ class Checkpointer:
         self._native = native.checkpointer(queue, max_bytes, compare_in_memory, replace)
         self._pool = Pool()
         self._pid = os.getpid()
+        _open.add(self)
 
     def __enter__(self):
         return self
