@@ -100,16 +100,16 @@ def files(data, root, threads):
     except ImportError:
         print("  safetensors is not installed")
     try:
-        import lmc_gpu.torch
         import torch
+        from lmc_gpu import torch as packed_torch
 
         state = {k: torch.from_numpy(v).view(torch.bfloat16) for k, v in tensors.items()}
-        save, _ = seconds(lambda: lmc_gpu.torch.save_file(state, path, threads=threads), 3)
-        load, back = seconds(lambda: lmc_gpu.torch.load_file(path, threads=threads), 3)
+        save, _ = seconds(lambda: packed_torch.save_file(state, path, threads=threads), 3)
+        load, back = seconds(lambda: packed_torch.load_file(path, threads=threads), 3)
         assert all(torch.equal(back[k], state[k]) for k in state)
         row("lmc_gpu.torch.save_file", data.nbytes, path.stat().st_size, save, load)
-        save, _ = seconds(lambda: lmc_gpu.torch.save(state, path, threads=threads), 3)
-        load, _ = seconds(lambda: lmc_gpu.torch.load(path, threads=threads), 3)
+        save, _ = seconds(lambda: packed_torch.save(state, path, threads=threads), 3)
+        load, _ = seconds(lambda: packed_torch.load(path, threads=threads), 3)
         row("lmc_gpu.torch.save", data.nbytes, path.stat().st_size, save, load)
         raw = root / "x.pt"
         save, _ = seconds(lambda: torch.save(state, raw), 3)
@@ -176,7 +176,7 @@ def series(directory, root):
         total[0] += saved["input_bytes"]
         total[1] += saved["archive_bytes"]
         print(
-            f"  {path.name:29} {saved['input_bytes']:12} {saved['ratio']:.4f} {saved['seconds']:.2f}"
+            f"  {path.name:28} {saved['input_bytes']:9} {saved['ratio']:.4f} {saved['seconds']:.2f}"
         )
     assert store.verify()["ok"]
     print(f"  all: {total[1] / max(total[0], 1):.4f}")
