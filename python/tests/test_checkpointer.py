@@ -94,6 +94,8 @@ def test_model_and_optimizer_come_back(root):
         "frozen": torch.nn.Parameter(torch.ones(2), requires_grad=False),
         "strided": torch.arange(12.0).reshape(3, 4).t(),
         "wide": torch.ones(3, dtype=torch.complex128),
+        "fours": torch.arange(8, dtype=torch.uint8).view(torch.float4_e2m1fn_x2),
+        "same keys": {1: torch.ones(1), "1": torch.zeros(1)},
         "half": torch.ones(3, dtype=torch.complex32),
         "tied": {"a": shared, "b": shared, "part": shared[:10]},
         "array": np.arange(5),

@@ -67,6 +67,7 @@ def test_a_delta_needs_its_base(weights, tmp_path):
     full, delta = lmc_gpu.compress(later), lmc_gpu.compress(later, base=weights)
     assert len(delta) < len(full) / 3
     assert lmc_gpu.decompress(delta, base=weights) == later.tobytes()
+    assert lmc_gpu.decompress(delta, base=weights.tobytes()) == later.tobytes()
     path = tmp_path / "base"
     path.write_bytes(weights.tobytes())
     assert lmc_gpu.decompress(delta, base=path) == later.tobytes()

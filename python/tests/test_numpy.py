@@ -95,7 +95,7 @@ def test_a_wrong_index_is_refused(archive):
     for index in (512, -513, (0, 512), (0, 0, 0), (..., ...)):
         with pytest.raises(IndexError):
             part[index]
-    for index in ("x", None, 1.5, [1, 2]):
+    for index in ("x", None, 1.5, [1, 2], True):
         with pytest.raises(TypeError):
             part[index]
 

@@ -19,12 +19,9 @@ def choices(
 ):
     """The choices that every function of the extension takes."""
     if base is not None:
-        try:
-            base = os.fspath(base)
-        except TypeError:
-            base = lend(base)[0]
-        else:
-            base = os.fsdecode(base)
+        # Bytes are a checkpoint in memory here, never a path.
+        is_path = isinstance(base, (str, os.PathLike))
+        base = os.fsdecode(base) if is_path else lend(base)[0]
     return {
         "method": method,
         "threads": threads,

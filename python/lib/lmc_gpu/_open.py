@@ -274,10 +274,9 @@ def expand(index, shape):
     for d, part in enumerate(index):
         if isinstance(part, slice):
             continue
-        try:
-            i = part.__index__()
-        except AttributeError:
-            raise TypeError("tensors are indexed by integers, slices and ...") from None
+        if isinstance(part, bool) or not hasattr(part, "__index__"):
+            raise TypeError("tensors are indexed by integers, slices and ...")
+        i = part.__index__()
         if not -shape[d] <= i < shape[d]:
             raise IndexError(f"index {i} is out of range for dimension {d} of {shape[d]}")
         index[d] = i % shape[d]

@@ -157,6 +157,8 @@ class Packer:
         elif isinstance(tensor, getattr(torch.nn, "Buffer", ())):
             kind = "buffer"
         source = tensor.detach()
+        if type(source) is not torch.Tensor:
+            source = source.as_subclass(torch.Tensor)
         if source.is_conj() or source.is_neg():
             source = source.resolve_conj().resolve_neg()
         self.on_device |= source.device.type != "cpu"

@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from . import _native
 from ._codec import choices
-from ._errors import UnsupportedError
+from ._errors import LimitError, UnsupportedError
 from ._memory import TYPES, at_address, of_tensor
 from ._names import code_of, in_order, named, texts
 from ._open import Reader
@@ -185,7 +185,7 @@ def load(path, *, map_location=None, weights_only=True, base=None, threads=None)
         threads: how many threads work; one a core by default.
     """
     native = Reader.open(path, base, threads).native
-    memory = _torch.empty(native.total, dtype=_torch.uint8)
+    memory = _room(native.total)
     if native.is_directory:
         raise UnsupportedError(f"{path} holds a directory, not a file of torch.save")
     if native.total:
@@ -359,9 +359,17 @@ def view(memory, entry):
     return flat.as_strided(shape, entry.strides, flat.storage_offset()).clone()
 
 
+def _room(length):
+    """Memory for so many bytes."""
+    try:
+        return _torch.empty(length, dtype=_torch.uint8)
+    except RuntimeError as error:
+        raise LimitError(f"{length} bytes do not fit into memory") from error
+
+
 def read(reader, entry, device="cpu"):
     """The tensor of a checkpoint."""
-    memory = _torch.empty(entry.extent, dtype=_torch.uint8)
+    memory = _room(entry.extent)
     if entry.extent:
         out = at_address(memory.data_ptr(), entry.extent, memory)
         reader.native.read_into(entry.file, entry.offset, out, entry.name)
@@ -369,7 +377,7 @@ def read(reader, entry, device="cpu"):
 
 
 def _all(reader, device):
-    memory = _torch.empty(reader.native.total, dtype=_torch.uint8)
+    memory = _room(reader.native.total)
     if reader.native.total:
         reader.native.read_all_into(of_tensor(memory))
     found = {}
