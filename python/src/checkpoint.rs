@@ -204,6 +204,6 @@ fn read_parallel(
         let join = |part: std::thread::ScopedJoinHandle<'_, Result<()>>| {
             part.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         };
-        parts.into_iter().map(join).collect()
+        parts.into_iter().try_for_each(join)
     })
 }
