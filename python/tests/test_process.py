@@ -88,8 +88,8 @@ def test_ctrl_c_ends_a_wait_for_a_ticket(tmp_path):
     code = """
         import os, signal, sys, threading, time, numpy as np, lmc_gpu
         c = lmc_gpu.Checkpointer(sys.argv[1], method="max", threads=1)
-        t = c.save(1, {"w": np.random.default_rng(0).normal(size=8 << 20)})
-        threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        t = c.save(1, {"w": np.random.default_rng(0).normal(size=32 << 20)})
+        threading.Timer(0.02, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
             t.wait()
         except KeyboardInterrupt:
