@@ -50,9 +50,9 @@ def unpack(reader, device=None):
     )
     if '"tensor": [' in text:
         if use_torch:
-            import torch
+            from .torch import room
 
-            memory = torch.empty(total, dtype=torch.uint8)
+            memory = room(total)
             reader.native.read_all_into(at_address(memory.data_ptr(), total, memory))
         else:
             import numpy

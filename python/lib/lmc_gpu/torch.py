@@ -23,6 +23,8 @@ __all__ = [
     "save_model",
 ]
 
+_LARGE = 4 << 20
+
 
 def save_file(
     tensors,
@@ -185,7 +187,7 @@ def load(path, *, map_location=None, weights_only=True, base=None, threads=None)
         threads: how many threads work; one a core by default.
     """
     native = Reader.open(path, base, threads).native
-    memory = _room(native.total)
+    memory = room(native.total)
     if native.is_directory:
         raise UnsupportedError(f"{path} holds a directory, not a file of torch.save")
     if native.total:
@@ -359,17 +361,28 @@ def view(memory, entry):
     return flat.as_strided(shape, entry.strides, flat.storage_offset()).clone()
 
 
-def _room(length):
-    """Memory for so many bytes."""
+def _numpy():
     try:
+        import numpy
+    except ImportError:
+        return None
+    return numpy
+
+
+def room(length):
+    """Memory for so many bytes. That of numpy comes in huge pages where there are some, and fresh
+    small pages take longer than decoding."""
+    try:
+        if length >= _LARGE and (numpy := _numpy()):
+            return _torch.from_numpy(numpy.empty(length, numpy.uint8))
         return _torch.empty(length, dtype=_torch.uint8)
-    except RuntimeError as error:
+    except (MemoryError, RuntimeError) as error:
         raise LimitError(f"{length} bytes do not fit into memory") from error
 
 
 def read(reader, entry, device="cpu"):
     """The tensor of a checkpoint."""
-    memory = _room(entry.extent)
+    memory = room(entry.extent)
     if entry.extent:
         out = at_address(memory.data_ptr(), entry.extent, memory)
         reader.native.read_into(entry.file, entry.offset, out, entry.name)
@@ -377,7 +390,7 @@ def read(reader, entry, device="cpu"):
 
 
 def _all(reader, device):
-    memory = _room(reader.native.total)
+    memory = room(reader.native.total)
     if reader.native.total:
         reader.native.read_all_into(of_tensor(memory))
     found = {}
