@@ -34,5 +34,5 @@ pub use read::{
 };
 pub use write::{
     CHUNK_WORDS, Summary, compress, compress_files, compress_into, compress_path, compress_reader,
-    compress_stream,
+    compress_stream, compress_to_writer,
 };

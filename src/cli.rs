@@ -68,6 +68,11 @@ enum Outcome {
 
 /// Runs the command with these arguments, the first being the program's name.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    ExitCode::from(status(args))
+}
+
+/// As [`run`], for a process that is not Rust's: the number that it ends with.
+pub fn status(args: impl IntoIterator<Item = OsString>) -> u8 {
     log_to_stderr();
     let args: Vec<OsString> = args.into_iter().collect();
     let cli = match Cli::try_parse_from(&args) {
@@ -75,12 +80,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(e) if args.iter().any(|a| !text::is_shown_as_is(&a.to_string_lossy())) => {
             // Its colours are escapes as well, so they go where an argument may hold some.
             let _ = report::page(e.use_stderr(), e.render().to_string().trim_end());
-            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+            return if e.use_stderr() { 2 } else { 0 };
         }
         Err(e) => {
             // Nothing can be done where even this cannot be printed.
             let _ = e.print();
-            return ExitCode::from(if e.use_stderr() { 2 } else { 0 });
+            return if e.use_stderr() { 2 } else { 0 };
         }
     };
     // Installs the handler, so that whatever a verb waits for can be stopped.
@@ -96,19 +101,17 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Verb::Devices(args) => devices::run(args),
     };
     match result {
-        Ok(Outcome::Done) => ExitCode::SUCCESS,
-        Ok(Outcome::Damaged) => ExitCode::FAILURE,
-        Ok(Outcome::Stopped) => ExitCode::from(signal::STOPPED),
+        Ok(Outcome::Done) => 0,
+        Ok(Outcome::Damaged) => 1,
+        Ok(Outcome::Stopped) => signal::STOPPED,
         Err(_) if signal::stopped() => {
             signal::say();
-            ExitCode::from(signal::STOPPED)
+            signal::STOPPED
         }
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => {
-            ExitCode::FAILURE
-        }
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::BrokenPipe => 1,
         Err(e) => {
             report::error(&e.to_string());
-            ExitCode::from(if e.is_usage() { 2 } else { 1 })
+            if e.is_usage() { 2 } else { 1 }
         }
     }
 }

@@ -48,7 +48,7 @@ pub use lock::Locking;
 pub use policy::Policy;
 pub use record::{Link, StepRecord, StoredFile};
 pub use save::{SaveOptions, Saved};
-pub use snapshot::{Bytes, Content, Snapshot, Tensor};
+pub use snapshot::{Bytes, Content, Snapshot, Tensor, safetensors};
 pub use stats::{Stats, StepStats};
 pub use ticket::Ticket;
 pub use verify::{StepHealth, Verified};

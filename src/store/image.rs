@@ -3,7 +3,7 @@
 use super::Bytes;
 use crate::{Error, Result, dtype::Dtype, format, source::Source};
 use serde_json::{Map, Value, json};
-use std::{io, sync::Arc};
+use std::{collections::BTreeMap, io, sync::Arc};
 
 /// A tensor and where its bytes are.
 pub(super) struct Described<'a> {
@@ -48,8 +48,14 @@ impl Image {
     }
 
     /// A safetensors file. Its header ends on a multiple of 8.
-    pub fn of_tensors(tensors: &[Described<'_>]) -> Result<Image> {
+    pub fn of_tensors(
+        tensors: &[Described<'_>],
+        metadata: &BTreeMap<String, String>,
+    ) -> Result<Image> {
         let mut object = Map::new();
+        if !metadata.is_empty() {
+            object.insert("__metadata__".into(), json!(metadata));
+        }
         let mut at = 0;
         for t in tensors {
             let end = at + t.source.len();

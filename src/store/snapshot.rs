@@ -14,7 +14,7 @@ use crate::{
     format::{self, Format},
     source::Source,
 };
-use std::{io, ops::Deref, sync::Arc};
+use std::{collections::BTreeMap, io, ops::Deref, sync::Arc};
 
 /// Bytes with shared ownership: cloning them copies a pointer. Made of a `Vec<u8>`, an
 /// `Arc<[u8]>`, a memory map, or whatever else lends its bytes.
@@ -235,6 +235,18 @@ impl Snapshot {
     }
 }
 
+/// Tensors in memory as a safetensors file, in this order and with this `__metadata__`. Only the
+/// header is made; the tensors are read where they are.
+///
+/// # Errors
+/// `InvalidArgument` for types that safetensors files do not have and names that stand twice.
+pub fn safetensors(
+    tensors: &[Tensor],
+    metadata: &BTreeMap<String, String>,
+) -> Result<impl Source + use<>> {
+    Image::of_tensors(&tensors.iter().map(Tensor::described).collect::<Vec<_>>(), metadata)
+}
+
 fn image_of(content: &Content) -> Result<Image> {
     let described = match content {
         Content::Bytes(bytes) => return Ok(Image::new(vec![Arc::new(Memory(bytes.clone()))])),
@@ -242,7 +254,7 @@ fn image_of(content: &Content) -> Result<Image> {
         #[cfg(feature = "gpu")]
         Content::Device(tensors) => tensors.iter().map(DeviceTensor::described).collect(),
     };
-    Image::of_tensors(&described)
+    Image::of_tensors(&described, &BTreeMap::new())
 }
 
 /// A stretch of shared memory.

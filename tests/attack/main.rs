@@ -35,6 +35,8 @@ mod subject;
 mod table;
 
 #[cfg(unix)]
+mod gc;
+#[cfg(unix)]
 mod input;
 #[cfg(unix)]
 mod kill;

@@ -37,6 +37,14 @@ impl<'a> Input<'a> {
         Input { manifest, sources: vec![Box::new(Memory(bytes))], starts: vec![0] }
     }
 
+    /// One file whose bytes come from anywhere. A name that cannot be stored is refused when it is
+    /// compressed.
+    pub fn from_source(name: &str, source: Box<dyn Source + 'a>, flat: Option<Dtype>) -> Input<'a> {
+        let entry = Entry { kind: EntryKind::File, path: name.into(), len: source.len(), flat };
+        let manifest = Manifest { is_directory: false, entries: vec![entry] };
+        Input { manifest, sources: vec![source], starts: vec![0] }
+    }
+
     /// A file or a directory with everything below it, names in byte order.
     ///
     /// # Errors

@@ -1,11 +1,14 @@
 //! Putting many files on disk at once.
 
 use crate::{Error, Result};
-use rayon::prelude::*;
 use std::{
     fs::File,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicUsize, Ordering},
 };
+
+/// How many are synced at the same time.
+const AT_ONCE: usize = 16;
 
 /// More files than this are synced with their file system as a whole, where that can be done:
 /// one by one, each waits for a write of the file system's journal.
@@ -29,7 +32,22 @@ pub(in crate::archive) fn sync_all(root: Option<&File>, paths: &[PathBuf]) -> Re
         }
     }
     let _ = root;
-    paths.par_iter().try_for_each(|path| sync(path).map_err(|e| Error::io("sync", path, e)))
+    // Threads of its own: a process that was forked has none of those that a pool had before.
+    let next = AtomicUsize::new(0);
+    let some = || {
+        while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
+            sync(path).map_err(|e| Error::io("sync", path, e))?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let spawn = || std::thread::Builder::new().spawn_scoped(scope, some).ok();
+        let others: Vec<_> = (1..paths.len().min(AT_ONCE)).map_while(|_| spawn()).collect();
+        others.into_iter().fold(some(), |first, other| {
+            let joined = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            first.and(joined)
+        })
+    })
 }
 
 fn sync(path: &Path) -> std::io::Result<()> {

@@ -141,6 +141,19 @@ pub fn compress_stream(
     compress_input(&input, options, out)
 }
 
+/// Compresses files that are open already, or that exist in memory only, into a writer that
+/// cannot seek.
+///
+/// # Errors
+/// As for [`compress_path`].
+pub fn compress_to_writer(
+    input: &Input<'_>,
+    out: &mut (dyn Write + Send),
+    options: &Options,
+) -> Result<Summary> {
+    compress_input(input, options, out)
+}
+
 /// Codes every chunk of `input` and writes the archive in order.
 pub(in crate::archive) fn compress_input<W: Write + Send + ?Sized>(
     input: &Input<'_>,
