@@ -142,17 +142,14 @@ fn code(
         return Some(CONSTANT);
     }
     let start = out.len();
-    match policy {
-        Policy::Coder(CASCADE) => {
-            let plan = cascade::plan(&counts);
-            let room = cascade_room(&mut scratch.cascade, values.len());
-            out.resize(start + limit.max(GUARD + 1) - 1, 0);
-            let len = cascade::encode(level, &plan, values, room, &mut out[start + GUARD..])?;
-            out.truncate(start + GUARD + len);
-            guard_cascade(&mut out[start..]);
-            return Some(CASCADE);
-        }
-        _ => {}
+    if let Policy::Coder(CASCADE) = policy {
+        let plan = cascade::plan(&counts);
+        let room = cascade_room(&mut scratch.cascade, values.len());
+        out.resize(start + limit.max(GUARD + 1) - 1, 0);
+        let len = cascade::encode(level, &plan, values, room, &mut out[start + GUARD..])?;
+        out.truncate(start + GUARD + len);
+        guard_cascade(&mut out[start..]);
+        return Some(CASCADE);
     }
     let table = frequency::normalise(&counts)?;
     let lanes = lanes_for(values.len());

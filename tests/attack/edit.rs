@@ -95,7 +95,7 @@ impl Fields {
         match rng.below(14) {
             0 => self.flags ^= 1 << rng.below(8),
             1 => self.dtype = rng.below(64) as u8,
-            2 => self.form = [0, 128][rng.below(2) as usize] + rng.below(12) as u8,
+            2 => self.form = [0, 128][rng.below(2)] + rng.below(12) as u8,
             3 | 4 => self.row_words = rng.number(self.row_words),
             5 => {
                 let at = rng.below(self.pieces.len());

@@ -99,7 +99,7 @@ pub fn decompress_to_writer(
 /// Decodes and checks an archive that arrives through a pipe, writing nothing.
 ///
 /// # Errors
-/// As for [`Archive::verify`](super::Archive::verify).
+/// As for [`Archive::verify`](crate::Archive::verify).
 pub fn verify_stream(
     reader: &mut (dyn Read + Send),
     options: &Options,
