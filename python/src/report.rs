@@ -1,5 +1,5 @@
-//! What the library says of its work, as JSON that Python turns into dictionaries. The fields are
-//! those of the command line's `--json`.
+//! What the library says of its work, as JSON that Python turns into dictionaries. Most fields are
+//! named as those of the command line's `--json`.
 
 use lmc_gpu::{
     archive::{Inspection, Restored, Summary},

@@ -4,7 +4,7 @@ import json
 import os
 
 from . import _native
-from ._memory import at_address, is_array, is_tensor, lend, of_array
+from ._memory import NAMES, at_address, is_array, is_tensor, lend, of_array
 
 
 def choices(
@@ -38,8 +38,6 @@ def type_name(dtype):
     if isinstance(dtype, str):
         return dtype
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
-    from ._memory import NAMES
-
     name = name.removeprefix("torch.")
     return NAMES.get(name, name)
 
