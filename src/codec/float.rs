@@ -143,7 +143,7 @@ fn sign_of_all(level: Level, float: &Float, words: &[u8], heads: &[u16]) -> Opti
     if heads.iter().any(|h| h & 1 != first) {
         return None;
     }
-    split::stats(level, float.bits, 0, words).sign()
+    split::sign(level, float.bits, words)
 }
 
 /// Appends the planes below the symbols.

@@ -46,11 +46,11 @@ pub fn encode(
     out: &mut Vec<u8>,
 ) -> Option<()> {
     let n = words.len() / 4;
-    let stats = split::stats(level, 32, 0, words);
+    let sign = split::sign(level, 32, words);
     let mut heads = std::mem::take(&mut planes.heads);
     sample_heads(level, &FLOAT, words, false, &mut heads);
     let k = MANTISSA..=MANTISSA;
-    let (fields, _) = choose_split(&FLOAT, &heads, n, stats.sign(), k, &mut planes.counts);
+    let (fields, _) = choose_split(&FLOAT, &heads, n, sign, k, &mut planes.counts);
     planes.heads = heads;
     let sign = fields.sign.map_or(0, |s| SIGN_CONSTANT | if s { SIGN } else { 0 });
     out.push(fields.rest_bits | sign);
