@@ -189,7 +189,7 @@ impl<'s> Forward<'s> {
         let (mut group, mut kept) = (0u64, 0u64);
         let memory = |w: &Worker| Ok(w.memory);
         pipeline::run_within(
-            options.threads,
+            options.workers(usize::MAX),
             &options.cancel,
             Memory { limit: options.limits.memory, of: memory },
             Worker::default,
