@@ -13,9 +13,6 @@
 //! 0 error text dtype bits source simd shader
 //! ```
 
-// Other processors leave alone what only the kernels of x86-64 use.
-#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_variables))]
-
 pub mod archive;
 pub mod bits;
 #[cfg(feature = "cli")]

@@ -3,6 +3,7 @@
 use lmc_gpu::{
     Archive, Error, Options,
     archive::{Input, compress_files, verify_stream},
+    codec::Form,
     compress,
     container::{
         ChunkMeta, Entry, EntryKind, Header, Index, Manifest, Origin, Piece, RecordHeader,
@@ -161,14 +162,14 @@ fn chunk(pieces: &[(u64, u64)]) -> ChunkMeta {
         big_endian: false,
         continues_group: false,
         row_words: 0,
-        form: 1,
+        form: Form::Stored,
         references: Vec::new(),
         copy_of: None,
     }
 }
 
 fn copy(pieces: &[(u64, u64)], of: u64) -> ChunkMeta {
-    ChunkMeta { form: 0, copy_of: Some(of), ..chunk(pieces) }
+    ChunkMeta { form: Form::Copy, copy_of: Some(of), ..chunk(pieces) }
 }
 
 #[test]

@@ -280,11 +280,11 @@ fn golden_archives_cover_every_form_coder_and_predictor() {
         let bytes = fs::read(folder().join(format!("{}.lmc", case.name))).unwrap();
         let archive = Archive::from_bytes(&bytes, Options::default().limits).unwrap();
         for chunk in &archive.chunks {
-            forms.insert(chunk.meta.form);
+            forms.insert(chunk.meta.form as u8);
             let record = &bytes[chunk.offset as usize..];
             let meta_len = u32::from_le_bytes(*record[4..].first_chunk().unwrap());
             let payload = &record[16 + meta_len as usize..];
-            match chunk.meta.form {
+            match chunk.meta.form as u8 {
                 4 => _ = coders.insert(payload[0]),
                 7 => {
                     predictors.insert(payload[0]);

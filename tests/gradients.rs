@@ -132,7 +132,7 @@ fn bits(base: &State, new: &State) -> (f64, bool) {
         }
     }
     let opened = Archive::open(&out, options.limits).unwrap();
-    let found = opened.chunks.iter().any(|c| c.meta.form == lmc_gpu::codec::form::GRADIENT);
+    let found = opened.chunks.iter().any(|c| c.meta.form == lmc_gpu::codec::Form::Gradient);
     (8.0 * archive.len() as f64 / N as f64, found)
 }
 

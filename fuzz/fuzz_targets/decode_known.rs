@@ -5,8 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use lmc_gpu::{
     codec::{
-        ChunkSpec, Method, Offer, Predictor, Scratch, decode_known, encode_known,
-        form::{DELTA, GRADIENT, MOMENT, XOR},
+        Chunk, ChunkSpec, Form, Method, Offer, Payload, Predictor, Scratch, decode, encode,
     },
     dtype::Dtype,
     simd::Level,
@@ -17,7 +16,9 @@ fuzz_target!(|data: &[u8]| {
     else {
         return;
     };
-    let form = [DELTA, XOR, MOMENT, GRADIENT, form][usize::from(form) % 5];
+    let predicted = [Form::Delta, Form::Xor, Form::Moment, Form::Gradient];
+    let form = predicted.get(usize::from(form) % 5).copied().or(Form::from_code(form));
+    let Some(form) = form else { return };
     let dtype = Dtype::ALL[usize::from(dtype) % Dtype::ALL.len()];
     let spec = ChunkSpec { dtype, big_endian: row & 1 == 1, row_words: u64::from(row) };
     let mut scratch = Scratch::default();
@@ -39,8 +40,9 @@ fuzz_target!(|data: &[u8]| {
     for level in Level::available() {
         for (inputs, first) in inputs.iter().zip(&mut results) {
             let mut out = vec![0; n * dtype.word_len()];
-            let done = decode_known(level, &spec, form, payload, inputs, &mut scratch, &mut out);
-            let done = done.ok().map(|()| out);
+            let payload = Payload { spec, form, bytes: payload, known: inputs };
+            let done = decode(level, &payload, &mut scratch, &mut out);
+            let done = done.ok().map(|_| out);
             match first {
                 Some(first) => assert!(*first == done),
                 None => *first = Some(done),
@@ -57,12 +59,13 @@ fuzz_target!(|data: &[u8]| {
     let offers = [Offer { predictor: Predictor::Base, inputs: vec![0] }];
     let (level, mut coded) = (Level::best(), Vec::new());
     let known: [&[u8]; 1] = [&base];
-    let made = encode_known(level, method, &spec, whole, &known, &offers, &mut scratch, &mut coded)
-        .unwrap();
-    let known: Vec<&[u8]> = made.inputs.iter().map(|i| known[usize::from(*i)]).collect();
+    let chunk = Chunk { spec, bytes: whole, known: &known, offers: &offers };
+    let made = encode(level, method, &chunk, &mut scratch, &mut coded).unwrap();
+    let known: Vec<&[u8]> = made.inputs.iter().map(|i| known[usize::from(i.index)]).collect();
+    let payload = Payload { spec, form: made.form, bytes: &coded, known: &known };
     for level in Level::available() {
         let mut back = vec![0; whole.len()];
-        decode_known(level, &spec, made.form, &coded, &known, &mut scratch, &mut back).unwrap();
-        assert!(back == whole);
+        let digest = decode(level, &payload, &mut scratch, &mut back).unwrap();
+        assert!(back == whole && digest == made.digest);
     }
 });

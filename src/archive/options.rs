@@ -5,11 +5,15 @@ use crate::{
     codec::{Accelerator, Method, Scratch},
     container::Limits,
     dtype::Dtype,
-    pipeline::{self, Cancel},
+    pipeline::{self, Cancel, Threads, Workers},
     predict::adam::Hints,
     simd::Level,
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    any::Any,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 /// Called with the number of input bytes dealt with since the last call, from any thread.
 pub type Progress = Arc<dyn Fn(u64) + Send + Sync>;
@@ -37,6 +41,10 @@ impl From<bool> for Overwrite {
 
 /// Choices for compressing and decompressing. Start from `Options::default()` and change what
 /// matters with the `with_*` methods.
+///
+/// Calls with the same options, or with clones of them, use the same threads and buffers, one after
+/// the other, which are given back with the last of the options. Where archives are small, starting
+/// threads and getting fresh memory take longer than coding: keep the options.
 ///
 /// ```
 /// use lmc_gpu::{Options, codec::Method};
@@ -79,6 +87,15 @@ pub struct Options {
     pub progress: Option<Progress>,
     /// Stops the work between chunks. Default: never.
     pub cancel: Arc<Cancel>,
+    /// What calls with these options, and with clones of them, leave to each other.
+    kept: Arc<Kept>,
+}
+
+/// Threads and coders that wait for the next call.
+#[derive(Default)]
+struct Kept {
+    threads: Threads,
+    coders: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
 impl Default for Options {
@@ -98,6 +115,7 @@ impl Default for Options {
             limits: Limits::default(),
             progress: None,
             cancel: Arc::new(Cancel::new()),
+            kept: Arc::default(),
         }
     }
 }
@@ -150,6 +168,31 @@ impl Options {
     pub(in crate::archive) fn coders(&self, jobs: usize) -> usize {
         let waiting = if self.device.is_some() { WAITING } else { 0 };
         (pipeline::worker_count(self.threads) + waiting).min(jobs.max(1))
+    }
+
+    /// Workers for at most `jobs` jobs.
+    pub(in crate::archive) fn workers(&self, jobs: usize) -> Workers<'_> {
+        self.on_threads(pipeline::worker_count(self.threads).min(jobs.max(1)))
+    }
+
+    /// So many workers.
+    pub(in crate::archive) fn on_threads(&self, count: usize) -> Workers<'_> {
+        self.kept.threads.workers(count)
+    }
+
+    /// A coder that an earlier call kept.
+    pub(in crate::archive) fn kept_coder<T: Any + Send>(&self) -> Option<Box<T>> {
+        let mut coders = self.kept.coders.lock().unwrap_or_else(PoisonError::into_inner);
+        coders.pop()?.downcast().ok()
+    }
+
+    /// Keeps a coder for a later call, one a worker at most.
+    pub(in crate::archive) fn keep_coder(&self, coder: Box<dyn Any + Send>) {
+        let mut coders = self.kept.coders.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = pipeline::worker_count(self.threads);
+        if coders.len() < most + most.div_ceil(2) {
+            coders.push(coder);
+        }
     }
 
     /// Memory of one coder.

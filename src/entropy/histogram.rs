@@ -31,6 +31,7 @@ mod avx512;
 const MANY: usize = 1 << 17;
 /// Symbols between two looks at whether a new one was among them, which costs a scalar pass over
 /// them where one was.
+#[cfg(target_arch = "x86_64")]
 const STRIDE: usize = 256;
 
 /// Adds the number of occurrences of each symbol to `counts`, wrapping at 2³².

@@ -10,7 +10,7 @@ use crate::{
     subject::Subject,
 };
 use lmc_gpu::{
-    codec::{ChunkSpec, Scratch, decode_known},
+    codec::{self, ChunkSpec, Form, Payload, Scratch},
     dtype::Dtype,
     simd::Level,
 };
@@ -157,7 +157,9 @@ fn decode(subject: &Subject, fields: &Fields, payload: &[u8]) -> Option<Vec<u8>>
     let known: Vec<&[u8]> = known.iter().map(|k| &k[..]).collect();
     let mut out = vec![0; fields.pieces.iter().map(|p| p[1] as usize).sum()];
     let (level, scratch) = (Level::best(), &mut Scratch::default());
-    let done = decode_known(level, &spec, fields.form, payload, &known, scratch, &mut out);
+    let form = Form::from_code(fields.form)?;
+    let payload = Payload { spec, form, bytes: payload, known: &known };
+    let done = codec::decode(level, &payload, scratch, &mut out);
     done.is_ok().then_some(out)
 }
 

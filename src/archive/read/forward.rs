@@ -27,14 +27,14 @@ use crate::{
     archive::{
         access::{
             base::Attached,
-            decode::{LARGEST_KEPT, memory_of, shed, spec_of, within},
+            decode::{LARGEST_KEPT, memory_of, payload_of, shed, within},
             digest::{Digests, stretches},
         },
         disk::{Protected, open_stream},
         options::Options,
     },
     codec::{self, Scratch},
-    container::{ChunkMeta, EntryKind, Manifest, Origin, digest_of},
+    container::{ChunkMeta, EntryKind, Manifest, Origin},
     pipeline::{self, Memory},
 };
 use std::{
@@ -189,7 +189,7 @@ impl<'s> Forward<'s> {
         let (mut group, mut kept) = (0u64, 0u64);
         let memory = |w: &Worker| Ok(w.memory);
         pipeline::run_within(
-            options.threads,
+            options.workers(usize::MAX),
             &options.cancel,
             Memory { limit: options.limits.memory, of: memory },
             Worker::default,
@@ -290,11 +290,10 @@ impl Worker {
         }
         self.bytes.resize(meta.len() as usize, 0);
         self.largest = self.largest.max(self.bytes.len());
-        let (spec, payload) = (spec_of(meta), &self.record.payload);
         let known = resolve(meta, base, kept, &mut self.known)?;
-        let (level, form, scratch) = (options.level, meta.form, &mut self.scratch);
-        codec::decode_known(level, &spec, form, payload, &known, scratch, &mut self.bytes)?;
-        if digest_of(&self.bytes) != meta.digest {
+        let payload = payload_of(meta, &self.record.payload, &known);
+        let digest = codec::decode(options.level, &payload, &mut self.scratch, &mut self.bytes)?;
+        if digest != meta.digest {
             return Err(Error::Corrupt("the checksum does not match".into()));
         }
         if let Some(target) = target {

@@ -276,7 +276,7 @@ impl Archive<'_> {
         let limits = &options.limits;
         let memory = |w: &Worker| self.memory_of_chunks(jobs[w.group].clone(), limits);
         pipeline::run_within(
-            pipeline::worker_count(options.threads).min(jobs.len().max(1)),
+            options.workers(jobs.len()),
             &options.cancel,
             Memory { limit: limits.memory, of: memory },
             Worker::default,

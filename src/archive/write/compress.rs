@@ -187,11 +187,11 @@ pub(in crate::archive) fn compress_input<W: Write + Send + ?Sized>(
     let largest = chunks.iter().map(ChunkPlan::len).max().unwrap_or(0);
     let coders = options.coders(plan.groups.len());
     pipeline::run_ordered(
-        coders,
+        options.on_threads(coders),
         &options.cancel,
         || Lent::new(options, largest),
         pipeline::numbered(plan.groups.len(), |worker: &mut Lent, i| worker.job = i),
-        |worker: &mut Lent| {
+        |worker: &mut Lent<'_>| {
             worker.work(|Worker { coder, done, job }| {
                 let group = &chunks[plan.groups[*job].clone()];
                 done.resize_with(group.len().max(done.len()), Coded::default);

@@ -61,7 +61,7 @@ pub fn compress_reader(
     let mut cutter = Cutter::new(reader, name, options)?;
     let mut digests = Digests::default();
     pipeline::run_ordered(
-        options.coders(usize::MAX),
+        options.on_threads(options.coders(usize::MAX)),
         &options.cancel,
         || (ChunkCoder::new(options), Job::default()),
         |(_, job)| cutter.take(job),
