@@ -4,17 +4,15 @@ from collections import namedtuple
 from itertools import accumulate
 
 import xxhash
-import zstandard
 
-from coders import Reader, check, need
-from forms import TYPES, decode, turned
+from coders import Reader, check, frame, need
+from forms import TYPES, decode
 
 LIMIT = 256 << 20
-
 Record = namedtuple("Record", "kind meta payload at")
-Entry = namedtuple("Entry", "kind dtype path len")
+Entry = namedtuple("Entry", "kind dtype path len digest", defaults=[None])
 Reference = namedtuple("Reference", "sibling pieces digest")
-Chunk = namedtuple("Chunk", "kind flags dtype form row digest pieces references source payload")
+Chunk = namedtuple("Chunk", "flags dtype form row_words digest pieces references source payload")
 
 
 def xxh3(data):
@@ -27,27 +25,11 @@ def digest(data):
 
 def read_record(reader):
     start = reader.at
-    kind, reserved, meta_len, payload_len = (reader.int(n) for n in (1, 3, 4, 4))
+    kind, reserved, meta_len, payload_len, guard = reader.ints(1, 3, 4, 4, 4)
     need(kind in (1, 2, 3, 4, 6) and reserved == 0, "a record of no known type")
-    head, guard = reader.data[start : reader.at], reader.int(4)
     meta = reader.take(meta_len)
-    need(check(head + meta) == guard, "the check of a record")
+    need(check(reader.data[start : start + 12] + meta) == guard, "the check of a record")
     return Record(kind, meta, reader.take(payload_len), start)
-
-
-def zstd(frame, limit):
-    """The content of exactly one frame, of at most `limit` bytes, and the frame's parameters."""
-    need(frame[:4] == b"\x28\xb5\x2f\xfd", "no zstd frame")
-    try:
-        parameters = zstandard.get_frame_parameters(frame)
-        need(parameters.content_size <= limit, "a frame of too much or of unknown length")
-        reader = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
-        content = reader.decompress(frame)
-        need(reader.eof and reader.unused_data == b"", "other than one zstd frame")
-    except zstandard.ZstdError as error:
-        need(False, str(error))
-    need(len(content) == parameters.content_size, "a frame of another length than it says")
-    return content, parameters
 
 
 def table(record):
@@ -55,18 +37,15 @@ def table(record):
     length, guard = meta.varint(), meta.take(8)
     meta.end()
     need(xxh3(record.payload) == guard, "the digest of a table")
-    content, of = zstd(record.payload, min((1 << 20) + 64 * len(record.payload), LIMIT))
-    need(not of.dict_id and not of.has_checksum, "a table with a dictionary or a checksum")
-    need(record.payload[4] >> 5 & 1 or of.window_size <= 1 << 23, "a table with a large window")
+    content = frame(record.payload, min((1 << 20) + 64 * len(record.payload), LIMIT), True)
     need(len(content) == length, "a table of another length")
     return Reader(content)
 
 
-def read_path(reader):
-    path = reader.take(reader.varint())
-    parts = path.split(b"/")
-    need(not {b"", b".", b".."} & set(parts) and b"\0" not in path, "a path that is none")
-    return path
+def read_name(reader):
+    name = reader.take(reader.varint())
+    need(not {b"", b".", b".."} & set(name.split(b"/")) and b"\0" not in name, "no path")
+    return name
 
 
 def ascending(paths):
@@ -76,190 +55,160 @@ def ascending(paths):
 
 def read_manifest(record):
     reader, entries = table(record), []
-    root = reader.int(1)
-    need(root in (0, 1), "neither a file nor a directory")
+    is_directory = reader.int(1)
+    need(is_directory < 2, "neither a file nor a directory")
     for _ in range(reader.varint()):
-        kind, dtype = reader.int(1), reader.int(1)
-        entries.append(Entry(kind, dtype, read_path(reader), reader.varint()))
-        need(kind in ((0, 1) if root else (0, 2)), "an entry of no such kind")
-        need(dtype in TYPES, "no such element type")
+        kind, dtype = reader.ints(1, 1)
+        need(kind in ((0, 1) if is_directory else (0, 2)) and dtype in TYPES, "no such entry")
+        entries.append(Entry(kind, dtype, read_name(reader), reader.varint()))
         need(kind == 0 or entries[-1].len == 0, "a directory or a stream with a length")
     reader.end()
     ascending([e.path for e in entries])
-    directories = {e.path for e in entries if e.kind == 1} | {b""}
+    directories = {b""} | {e.path for e in entries if e.kind == 1}
     need(all(e.path.rpartition(b"/")[0] in directories for e in entries), "a directory is missing")
-    need(root or (len(entries) == 1 and b"/" not in entries[0].path), "other than a single file")
-    return root, entries
+    need(is_directory or len(entries) == 1, "other than a single file")
+    return is_directory, entries
 
 
 def read_base(record):
-    """The lengths of the base's files by their paths."""
+    """The lengths of the base's files, by their paths."""
     reader = table(record)
     name = reader.take(reader.varint())
-    need(b"/" not in name and b"\0" not in name and name not in (b".", b".."), "a name that is none")
-    files = [(read_path(reader), reader.varint()) for _ in range(reader.varint())]
+    need(b"/" not in name and b"\0" not in name and name not in (b".", b".."), "no name")
+    files = [(read_name(reader), reader.varint()) for _ in range(reader.varint())]
     reader.end()
-    paths = [path for path, _ in files]
-    ascending(paths)
-    need(not any(b.startswith(a + b"/") for a, b in zip(paths, paths[1:])), "a file in a file")
-    need(sum(n for _, n in files) < 1 << 64, "a base of 2^64 bytes")
+    ascending([path for path, _ in files])
+    need(not any(b.startswith(a + b"/") for (a, _), (b, _) in zip(files, files[1:])), "a file in a file")
     return dict(files)
 
 
 def read_pieces(reader, several, gaps):
-    count = reader.varint() if several else 1
+    count, pieces, end = reader.varint() if several else 1, [], 0
     need(count > several, "several pieces that are one")
-    pieces, end = [], 0
     for i in range(count):
         offset, length = reader.varint(), reader.varint()
-        need(length > 0 and (i == 0 or offset != (0 if gaps else end)), "two pieces that are one")
-        offset += end if gaps else 0
-        end = offset + length
+        need(length > 0 and (i == 0 or offset != (0 if gaps else end)), "pieces without a gap")
+        pieces.append((offset + end * gaps, length))
+        end = sum(pieces[-1])
         need(end < 1 << 64, "a piece at 2^64")
-        pieces.append((offset, length))
+    need(sum(n for _, n in pieces) <= LIMIT, "more bytes than this reader takes")
     return pieces
 
 
 def read_chunk(record, has_base):
     reader, references, source = Reader(record.meta), [], None
-    flags, dtype, form, row, guard = *(reader.int(1) for _ in range(3)), reader.varint(), reader.take(8)
-    need(flags < 32 and dtype in TYPES, "a chunk with unknown flags or of no element type")
-    pieces = read_pieces(reader, flags >> 2 & 1, True)
-    if flags >> 3 & 1:
+    flags, dtype, form, row_words, guard = *reader.ints(1, 1, 1), reader.varint(), reader.take(8)
+    need(flags < 32 and dtype in TYPES, "a chunk of unknown flags or element type")
+    need((record.kind == 4) == (flags > 15) == (form == 0), "neither a chunk nor a copy")
+    pieces = read_pieces(reader, flags >> 2 & 1, 1)
+    if flags & 8:
         count = reader.varint()
         need(1 <= count <= 4, "no such number of references")
         for _ in range(count):
             bits = reader.int(1)
             need(bits < 4 and (has_base or bits & 1), "a reference to nothing")
-            parts = read_pieces(reader, bits >> 1, False)
-            references.append(Reference(bits & 1, parts, None if bits & 1 else reader.take(8)))
-            need(sum(n for _, n in parts) <= LIMIT, "a reference to too much")
-    if flags >> 4:
+            of = read_pieces(reader, bits >> 1, 0)
+            references.append(Reference(bits & 1, of, None if bits & 1 else reader.take(8)))
+    if flags > 15:
         source = reader.varint()
+        need(flags < 18 and not record.payload, "a copy with more than a copy has")
     reader.end()
-    length = sum(n for _, n in pieces)
-    need(length % TYPES[dtype].word == 0 and length <= LIMIT, "a chunk of other than whole words")
-    need((record.kind == 4) == flags >> 4 == (form == 0), "neither a chunk nor a copy")
-    if flags >> 4:
-        need(not flags & 14 and record.payload == b"", "a copy with more than a copy has")
-    return Chunk(record.kind, flags, dtype, form, row, guard, pieces, references, source, record.payload)
-
-
-class Space:
-    """Files laid end to end."""
-
-    def __init__(self, lengths):
-        self.starts = list(accumulate(lengths, initial=0))
-        need(self.starts[-1] < 1 << 64, "files of 2^64 bytes")
-        self.bytes = bytearray(self.starts[-1])
-
-    def read(self, pieces):
-        need(all(a + n <= len(self.bytes) for a, n in pieces), "a piece beyond the last file")
-        return b"".join(self.bytes[a : a + n] for a, n in pieces)
+    need(sum(n for _, n in pieces) % TYPES[dtype][0] == 0, "a chunk of other than whole words")
+    return Chunk(flags, dtype, form, row_words, guard, pieces, references, source, record.payload)
 
 
 def open_archive(data):
-    """All records of an archive, checked: whether it is a directory, entries, base, chunks, index."""
+    """Whether it is a directory, its entries, base and chunks; with all that guards them checked."""
     reader = Reader(data)
-    magic, version, reserved, features, other = (reader.int(n) for n in (8, 2, 2, 4, 4))
+    magic, version, reserved, features, other, guard = reader.ints(8, 2, 2, 4, 4, 4)
     need(magic.to_bytes(8, "little") == b"\x89LMC\r\n\x1a\n", "no archive")
     need(version == 2 and features < 2, "another version, or features that are not known")
-    need(reserved == other == 0 and reader.int(4) == check(data[:20]), "the check of the header")
+    need(reserved == other == 0 and guard == check(data[:20]), "the check of the header")
     records = [read_record(reader)]
     while records[-1].kind != 6:
         records.append(read_record(reader))
-    trailer = reader.take(32)
+    index_at, length, guard, trailer_check, last = reader.ints(8, 8, 8, 4, 4)
     reader.end()
-    fields = Reader(trailer)
-    index_at, length, guard, trailer_check, last = (fields.int(n) for n in (8, 8, 8, 4, 4))
-    need(last.to_bytes(4, "little") == b"LMCz" and trailer_check == check(trailer[:24]), "the trailer")
-    need(index_at == records[-1].at and length == len(data), "a trailer of another archive")
+    need(trailer_check == check(data[-32:-8]) and last == 0x7A434D4C, "the check of the trailer")
+    need(index_at == records[-1].at and length == len(data), "the trailer of another archive")
     need(guard.to_bytes(8, "little") == xxh3(data[index_at:-32]), "the digest of the index")
 
+    first = [1, 2][: 1 + features]
     kinds = [record.kind for record in records]
-    first = [1, 2] if features else [1]
     need(kinds[: len(first)] == first and not {1, 2} & set(kinds[len(first) :]), "records out of order")
     is_directory, entries = read_manifest(records[0])
     base = read_base(records[1]) if features else {}
     chunks = [read_chunk(record, features) for record in records[len(first) : -1]]
 
     index = table(records[-1])
-    need(index.varint() == len(records) - 1, "an index of another number of records")
+    need(index.varint() == len(records) - 1, "an index of other records")
     for record in records[:-1]:
         listed = index.int(1), index.varint(), index.varint()
         need(listed == (record.kind, len(record.meta), len(record.payload)), "another record")
-        need(index.take(listed[1]) == record.meta, "other metadata than the index has")
-    need(index.varint() == len(entries), "an index of another number of entries")
+        need(index.take(listed[1]) == record.meta, "other metadata than in the index")
+    need(index.varint() == len(entries), "an index of other entries")
     for i, entry in enumerate(entries):
         n = index.varint()
         need(entry.kind == 2 or n == entry.len, "an entry of another length than in the index")
-        entries[i] = entry._replace(len=n), index.take(16) if n else None
+        entries[i] = entry._replace(len=n, digest=index.take(16) if n else None)
     index.end()
     return is_directory, entries, base, chunks
 
 
-def group_of(chunks, i):
-    """The chunks before chunk i in its group."""
-    start = i
-    while chunks[start].flags & 2:
-        start -= 1
-        need(start >= 0 and chunks[start].kind == 3, "a group that begins with nothing")
-    need(i - start < 16, "a group of more than 16 chunks")
-    return chunks[start:i]
+def within(piece, others):
+    return any(at <= piece[0] and sum(piece) <= at + n for at, n in others)
 
 
 def restore(data, base_files):
     """Whether an archive is a directory, and its entries, each with its bytes.
 
-    base_files has the bytes of the base's files by path, or of the only one.
+    base_files are the bytes of the base's files by path; a single one may have another name.
     """
     is_directory, entries, base, chunks = open_archive(data)
-    space = Space(entry.len for entry, _ in entries)
-    base_space = Space(base.values())
+    starts = list(accumulate((entry.len for entry in entries), initial=0))
+    files = list(zip(starts, (entry.len for entry in entries)))
+    pieces = sorted(piece for chunk in chunks for piece in chunk.pieces)
+    need([at for at, _ in pieces] + [starts[-1]] == [0] + [sum(piece) for piece in pieces],
+         "bytes that no chunk covers, or two")
     if len(base) == len(base_files) == 1:
         base_files = dict(zip(base, base_files.values()))
-    need(base.keys() <= base_files.keys(), "a file of the base is missing")
-    base_space.bytes[:] = b"".join(base_files[path] for path in base)
-    need(len(base_space.bytes) == base_space.starts[-1], "the base has other lengths")
-    pieces = sorted(piece for chunk in chunks for piece in chunk.pieces)
-    ends = [0] + [a + n for a, n in pieces]
-    need([a for a, _ in pieces] + [space.starts[-1]] == ends, "not all bytes are covered once")
+    need(all(len(base_files.get(path, b"")) == n for path, n in base.items()), "another base")
+    base_space, space = b"".join(base_files[path] for path in base if base[path]), bytearray(starts[-1])
+    read = lambda space, pieces: b"".join(space[at : at + n] for at, n in pieces)
 
-    begins = {}
-    for i, chunk in enumerate(chunks):
-        length = sum(n for _, n in chunk.pieces)
-        group = group_of(chunks, i)
-        if chunk.kind == 4:
-            source = begins.get(chunk.source)
-            need(source is not None, "a copy of nothing")
-            inside = any(a <= chunk.pieces[0][0] and chunk.pieces[0][0] + length <= b
-                         for a, b in zip(space.starts, space.starts[1:]))
-            need(inside and source[1:] == (length, chunk.digest), "a copy of something else")
-            words = space.read(source[0])
+    begun, group = {}, []
+    for chunk in chunks:
+        length, first = sum(n for _, n in chunk.pieces), chunk.pieces[0]
+        if chunk.source is not None:
+            source = begun.get(chunk.source)
+            need(source and within(first, files), "a copy of nothing, or in several files")
+            need(source.digest == chunk.digest, "a copy of something else")
+            words, group = read(space, source.pieces), []
         else:
-            begins[chunk.pieces[0][0]] = chunk.pieces, length, chunk.digest
-            inputs = []
+            if not chunk.flags & 2:
+                group = []
+            need(len(group) == 0 if not chunk.flags & 2 else 0 < len(group) < 16, "no such group")
+            inputs, siblings = [], [piece for other in group for piece in other.pieces]
             for reference in chunk.references:
-                if reference.sibling:
-                    earlier = [piece for other in group for piece in other.pieces]
-                    need(all(any(a <= at and at + n <= a + m for a, m in earlier)
-                             for at, n in reference.pieces), "a sibling that is none")
-                    inputs.append(space.read(reference.pieces))
-                else:
-                    inputs.append(base_space.read(reference.pieces))
-                    need(digest(inputs[-1]) == reference.digest, "another base")
-            words = decode(chunk, length, inputs)
+                inside = siblings if reference.sibling else [(0, len(base_space))]
+                need(all(within(piece, inside) for piece in reference.pieces), "a reference to nothing")
+                inputs.append(read(space if reference.sibling else base_space, reference.pieces))
+                need(reference.digest in (None, digest(inputs[-1])), "another base")
+            words = decode(chunk.dtype, chunk.form, chunk.flags & 1, chunk.row_words, chunk.payload,
+                           length, inputs)
+            group.append(chunk)
+            begun[first[0]] = chunk
         need(len(words) == length and digest(words) == chunk.digest, "the digest of a chunk")
-        at = 0
-        for start, n in chunk.pieces:
-            space.bytes[start : start + n] = words[at : at + n]
-            at += n
+        done = 0
+        for at, n in chunk.pieces:
+            space[at : at + n] = words[done : done + n]
+            done += n
 
-    files = []
-    for start, end, (entry, guard) in zip(space.starts, space.starts[1:], entries):
-        stretches = [digest(space.bytes[max(a, start) : min(a + n, end)])
-                     for a, n in pieces if max(a, start) < min(a + n, end)]
-        whole = xxhash.xxh3_128_intdigest(b"".join(stretches)).to_bytes(16, "little")
-        need(guard in (None, whole), "the digest of a file")
-        files.append((entry, bytes(space.bytes[start:end])))
-    return is_directory, files
+    restored = []
+    for (start, n), entry in zip(files, entries):
+        ends = [(max(at, start), min(at + m, start + n)) for at, m in pieces]
+        stretches = b"".join(digest(space[a:b]) for a, b in ends if a < b)
+        whole = xxhash.xxh3_128_intdigest(stretches).to_bytes(16, "little")
+        need(entry.digest in (None, whole), "the digest of a file")
+        restored.append((entry, bytes(space[start : start + n])))
+    return is_directory, restored

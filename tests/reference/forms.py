@@ -1,361 +1,284 @@
-"""Payloads of chunks: the forms of docs/FORMAT.md, but those of the studies."""
-
-from collections import namedtuple
+"""Payloads of chunks: all forms of docs/FORMAT.md but those of the studies."""
 
 import numpy as np
 
-from coders import Bits, Reader, check, clustered, lanes, need, plane, rans
-from quantised import quantised
+from coders import Bits, Reader, Refused, check, clustered, frame, lanes, need, plane
+from quantised import QUANTISED, quantised
 
-Type = namedtuple("Type", "word exponent")
-TYPES = {code: Type(word, 0) for code, word in enumerate((1, 1, 1, 1, 2, 2, 4, 4, 8, 8))}
-TYPES |= {code: Type(1, 0) for code in (16, 17, 18, 21)}
-TYPES |= {19: Type(1, 4), 20: Type(1, 5), 22: Type(1, 4), 23: Type(1, 5), 24: Type(2, 5)}
-TYPES |= {25: Type(2, 8), 26: Type(4, 8), 27: Type(8, 11), 28: Type(4, 8), 29: Type(8, 11)}
-QUANTISED = (18, 20, 22, 24, 34, 36, 84, 110, 144, 176, 210, 292)
-TYPES |= {40 + i: Type(word, 0) for i, word in enumerate(QUANTISED)}
-BF16, F16, F32 = 25, 24, 26
-STUDIES = range(128, 136)
+# Bytes of a word and bits of its exponent, 0 where it is no float, by element type.
+TYPES = {code: (word, 0) for code, word in enumerate((1, 1, 1, 1, 2, 2, 4, 4, 8, 8))}
+TYPES |= {16: (1, 0), 17: (1, 0), 18: (1, 0), 19: (1, 4), 20: (1, 5), 21: (1, 0), 22: (1, 4)}
+TYPES |= {23: (1, 5), 24: (2, 5), 25: (2, 8), 26: (4, 8), 27: (8, 11), 28: (4, 8), 29: (8, 11)}
+TYPES |= {code: (layout.word, 0) for code, layout in QUANTISED.items()}
+F16, BF16, F32 = 24, 25, 26
+
+# Bytes of a word of each input (0: as the chunk's), and the element types that it suits.
+PREDICTORS = [((0,), TYPES), ((2, 4), (BF16, F16)), ((4,), (BF16, F16)), ((2,), (F32,)),
+              ((4, 4, 4), (F32,)), ((4, 4, 4), (F32,))]
 
 
 class Skipped(Exception):
-    """A method of the studies, which have no part in the core of the format."""
+    """A method of the studies, which are no part of the core."""
 
 
 def turned(data, word):
     return np.frombuffer(data, np.uint8).reshape(-1, word)[:, ::-1].tobytes()
 
 
-def decode(chunk, length, inputs):
-    """The bytes of a chunk, of its payload and of what it refers to."""
-    dtype, form, payload = chunk.dtype, chunk.form, Reader(chunk.payload)
-    word, exponent = TYPES[dtype]
-    if form in STUDIES:
-        raise Skipped(form)
-    need(1 <= form <= 10, "no such form")
-    need((form >= 7) == bool(inputs), "a form with references that it does not have")
+def decode(dtype, form, big_endian, row_words, payload, length, inputs):
+    """The bytes of a chunk, of its payload and of the bytes that it refers to."""
+    (word, exponent), reader = TYPES[dtype], Reader(payload)
+    if form in range(128, 136):
+        raise Skipped
+    need(1 <= form <= 10 and (form >= 7) == bool(inputs), "no such form, or its references")
+    n, w = length // word, 1 if dtype >= 40 and form in (7, 8) else word
     if form == 1:
-        data = payload.take(length)
+        data = reader.take(length)
     elif form == 2:
-        data = payload.take(word) * (length // word)
+        data = reader.take(word) * n
     elif form == 3:
-        from archive import zstd
-        guard, frame = payload.int(4), payload.take(len(chunk.payload) - 4)
-        need(guard == check(frame), "the check of a frame")
-        data = zstd(frame, length)[0]
-    if form <= 3:
-        payload.end()
-        return data
-
-    big_endian = chunk.flags & 1
-    need(form != 6 or not big_endian, "quantised words are not turned around")
-    n = length // word
-    w = 1 if dtype >= 40 and form in (7, 8) else word
-    if big_endian:
-        inputs = list(map(turned, inputs, input_words(chunk, word)))
-    if form == 4:
+        need(reader.int(4) == check(payload[4:]), "the check of a frame")
+        data = frame(reader.take(len(payload) - 4), length)
+        need(len(data) == length, "a frame of another length than the chunk's")
+    elif form == 6:
+        need(dtype >= 40 and not big_endian, "quantised groups that are none")
+        data = quantised(reader, n, dtype)
+    elif form == 4:
         need(exponent, "floats that are none")
-        values = split(payload, n, 8 * word, exponent, chunk.row)
+        words = split(reader, n, 8 * word, exponent, row_words)
     elif form == 5:
         need(not exponent and dtype < 40, "integers that are none")
-        values = group(payload, n, word)
-    elif form == 6:
-        need(dtype >= 40, "quantised groups that are none")
-        return quantised(payload, n, dtype)
-    elif form == 7:
-        values = delta(payload, length // w, dtype, 8 * w, exponent, inputs)
-    elif form == 8:
-        need(len(inputs) == 1 and len(inputs[0]) == length, "a reference of another length")
-        values = group(payload, length // w, w) ^ words(inputs[0], w)
+        words = group(reader, n, word)
     else:
-        need(dtype == F32, "moments of other than 32 bits")
-        need(len(inputs) == form - 8, "another number of references")
-        values = (moment if form == 9 else gradient)(payload, n, [words(x, 4, n) for x in inputs])
-    payload.end()
-    data = values.astype(f"<u{w}").tobytes()
-    return turned(data, word) if big_endian else data
+        need(form < 9 or dtype == F32, "moments of other than 32 bits")
+        need(form != 7 or b"" < payload[:1] < b"\6", "no such predictor")
+        widths, suits = PREDICTORS[payload[0]] if form == 7 else ((0,) * max(form - 8, 1), TYPES)
+        need(len(widths) == len(inputs) and dtype in suits, "inputs of another predictor")
+        n = length // w
+        need(all(len(x) == n * (v or w) for x, v in zip(inputs, widths)), "inputs of other lengths")
+        if big_endian:
+            inputs = [turned(x, v or w) for x, v in zip(inputs, widths)]
+        inputs = [np.frombuffer(x, f"<u{v or w}").astype(np.uint64) for x, v in zip(inputs, widths)]
+        with np.errstate(all="ignore"):
+            if form == 8:
+                words = group(reader, n, w) ^ inputs[0]
+            elif form == 7:
+                words = delta(reader, n, 8 * w, exponent, inputs)
+            else:
+                words = (moment if form == 9 else gradient)(reader, n, *inputs)
+    reader.end()
+    if form in (1, 2, 3, 6):
+        return data
+    data = words.astype(f"<u{w}").tobytes()
+    return turned(data, w) if big_endian else data
 
 
-def input_words(chunk, word):
-    """The bytes of a word of each reference."""
-    if chunk.form != 7:
-        return [word] * len(chunk.references)
-    return [n or word for n in PREDICTORS[chunk.payload[0]][0]]
+def group(reader, n, word):
+    return sum(plane(reader, n, 8)[1].astype(np.uint64) << 8 * k for k in range(word))
 
 
-def words(data, word, n=None):
-    need(n is None or len(data) == n * word, "a reference of another length")
-    return np.frombuffer(data, f"<u{word}").astype(np.uint64)
-
-
-def group(payload, n, word):
-    return sum(plane(payload, n, 8)[1].astype(np.uint64) << np.uint64(8 * k) for k in range(word))
-
-
-# Form 4: heads, rests, tails, windows.
-
-def fields(payload, n, bits, exponent, scales, row_words=0):
-    """What forms 4 and 9 begin with: flags, base, tails, rest. Gives words without their symbols."""
-    flags, base = payload.int(1), payload.int(2)
-    head_bits = min(bits, 16)
-    r, equal, sign = flags & 15, flags >> 4 & 1, flags >> 5 & 1
-    need(r <= head_bits - exponent and (not equal or r > 0) and (not sign or equal), "bad flags")
-    need(flags < (256 if scales else 64) and (not flags & 128 or flags & 64), "bad flags of scales")
-    low = np.zeros(n, np.uint64)
-    for k in reversed(range(bits // 8 - 2)):
-        low |= plane(payload, n, 8)[1].astype(np.uint64) << np.uint64(8 * k)
-    rest, width = np.zeros(n, np.int64), r - equal
+def float_fields(reader, n, bits, exponent, scales):
+    """What forms 4 and 9 begin with. Gives the flags, the base of the window, whether symbols go
+    through it, the bits of s, and a function that puts a word together of its s."""
+    flags, base = reader.int(1), reader.int(2)
+    r, equal, sign, scaled = flags & 15, flags >> 4 & 1, flags >> 5 & 1, flags >> 6 & 1
+    head_bits, width = min(bits, 16), r - equal
+    need(r <= head_bits - exponent and width >= 0 and sign <= equal, "a rest that there is not")
+    need(flags >> 7 <= scaled <= scales, "scales that there are not")
+    low, rest = np.zeros(n, np.uint64), np.zeros(n, np.int64)
+    for _ in range(bits // 8 - 2):
+        low = low << 8 | plane(reader, n, 8)[1].astype(np.uint64)
     if width > 8:
-        rest = plane(payload, n, width - 8)[1] << 8
+        rest = plane(reader, n, width - 8)[1] << 8
     if width > 0:
-        rest |= plane(payload, n, min(width, 8))[1]
-    rest = rest << equal | sign
+        rest = rest | plane(reader, n, min(width, 8))[1]
     s_bits = head_bits - r
-    windowed = s_bits > 8 or flags >> 6 & 1
-    top = 1 << 16 if flags >> 6 & 1 else 1 << s_bits
-    need(1 <= base and base + 254 <= top if windowed else base == 1, "a window of no such base")
+    windowed = s_bits > 8 or scaled
+    top = 1 << (16 if scaled else s_bits)
+    need(1 <= base <= top - 254 if windowed else base == 1, "a window of no such base")
 
     def join(s):
-        need(s.max(initial=0) < 1 << s_bits, "a symbol with too many bits")
-        head = s << r | rest
-        head = head >> 1 | (head & 1) << head_bits - 1
-        return head.astype(np.uint64) << np.uint64(bits - head_bits) | low
+        need(s.max(initial=0) < 1 << s_bits, "a symbol of too many bits")
+        head = s << r | rest << equal | sign
+        return (head >> 1 | (head & 1) << head_bits - 1).astype(np.uint64) << bits - head_bits | low
 
-    return flags, base if windowed else None, s_bits, join
+    return flags, base, windowed, s_bits, join
 
 
-def windowed(payload, symbols, base, shift):
-    """The s of every word whose symbol went through a window; its escapes end the payload."""
-    escapes = payload.array(payload.varint(), "<u2").astype(np.int64)
-    s = symbols + base - 1 - (255 - shift & 0xFFFF) & 0xFFFF
-    s[symbols == 0] = 0
+def through_window(reader, symbols, base, shift=255):
+    """The s of every word; the escapes follow."""
+    escapes = reader.array(reader.varint(), "<u2").astype(np.int64)
     need(len(escapes) == (symbols == 255).sum(), "another number of escapes")
+    s = np.where(symbols == 0, 0, symbols + base - 1 - 255 + shift & 0xFFFF)
     s[symbols == 255] = escapes
     t = s + 255 - shift & 0xFFFF
-    inside = (s == 0) | (t >= base) & (t < base + 254)
-    need((inside == (symbols != 255)).all() and ((s == 0) == (symbols == 0)).all(), "an escape of what has a symbol")
+    right = np.where(s == 0, 0, np.where((t >= base) & (t < base + 254), t - base + 1, 255))
+    need((right == symbols).all(), "another symbol than that of its s")
     return s
 
 
-def split(payload, n, bits, exponent, row_words):
-    again = payload.int(1)
-    flags, base, s_bits, join = fields(payload, n, bits, exponent, True)
-    if not flags & 64:
-        coder, s = plane(payload, n, 8)
-        if base is not None:
-            s = windowed(payload, s, base, np.full(n, 255))
-    else:
+def split(reader, n, bits, exponent, row_words):
+    again = reader.int(1)
+    flags, base, windowed, s_bits, join = float_fields(reader, n, bits, exponent, True)
+    tables, contexts, shift = 0, None, 255
+    if flags & 64:
         need(row_words >= 16 and n > row_words, "scales of less than two rows of 16 words")
-        row = plane(payload, -(-n // row_words), 8)[1]
-        column = plane(payload, row_words, 8)[1] if flags & 128 else np.zeros(row_words, np.int64)
+        rows, columns = plane(reader, -(-n // row_words), 8)[1], np.zeros(row_words, np.int64)
+        if flags & 128:
+            columns = plane(reader, row_words, 8)[1]
         k = s_bits - exponent
-        u = np.minimum((row[:, None] + column).ravel()[:n], 8 * (255 >> k) + 7)
-        coder, s = plane(payload, n, 8, (u % 8).tolist(), 8, (4,))
-        s = windowed(payload, s, base, u // 8 << k)
-    need(coder == again, "the coder of the symbols is another one")
-    return join(s)
+        u = np.minimum((rows[:, None] + columns).ravel()[:n], 8 * (255 >> k) + 7)
+        tables, contexts, shift = 8, u % 8, u // 8 << k
+    coder, s = plane(reader, n, 8, (4,) if tables else (0, 1, 2, 3), tables, contexts)
+    need(coder == again, "another coder of the symbols")
+    return join(through_window(reader, s, base, shift) if windowed else s)
 
 
-# Forms 7, 9 and 10: predictions.
-
-def f32(bits):
-    return bits.astype(np.uint32).view(np.float32)
-
-
-def bits_of(values, instead):
-    """The bits of floats; those of `instead` where they are no numbers."""
-    bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
-    return np.where(np.isnan(values), instead, bits)
+def moment(reader, n, v):
+    _, base, windowed, _, join = float_fields(reader, n, 32, 8, False)
+    s = clustered(reader, v >> 23 & 255)
+    return join(through_window(reader, s, base) if windowed else s)
 
 
-def exponent_of(bits):
-    return (bits.astype(np.int64) >> 23) & 255
+def f32(words):
+    return words.astype(np.uint32).view(np.float32)
 
 
-def magnitude_context(prediction, bits, exponent):
-    """How large a prediction is, by the table of contexts."""
-    if bits == 8:
-        return prediction.astype(np.int64) & (127 if exponent else 255)
-    if not exponent:
-        return np.array([bits - int(x).bit_length() for x in prediction], np.int64)
-    at = {16: 7 if exponent == 8 else 8, 32: 23, 64: 52}[bits]
-    return (prediction >> np.uint64(at)).astype(np.int64) & (127 if exponent == 5 else 255)
+def words_of(floats, instead):
+    """The bits of floats, those of `instead` where they are no numbers."""
+    bits = floats.view(np.uint32).astype(np.uint64)
+    return np.where(np.isnan(floats), instead, bits)
 
 
-def base_word(payload, inputs, of):
-    return inputs[0], magnitude_context(inputs[0], of.bits, of.exponent)
-
-
-def signed(payload, inputs, of):
-    context = magnitude_context(inputs[0], 16, of.exponent) & 127
-    return inputs[0], context | (inputs[1] >> np.uint64(31)).astype(np.int64) << 7
-
-
-def narrow(payload, inputs, of):
-    x = inputs[0]
-    if of.exponent == 8:
-        top = x >> np.uint64(16)
-        rounded = (x + np.uint64(0x7FFF) + (top & np.uint64(1))) >> np.uint64(16)
-        quiet = top | np.uint64(0x40)
+def rounded(x, exponent):
+    """32-bit floats to 16 bits; a NaN keeps its upper bits and is a quiet one."""
+    if exponent == 5:
+        ordinary = f32(x).astype(np.float16).view(np.uint16).astype(np.uint64)
+        nan = x >> 16 & 0x8000 | 0x7E00 | x >> 13 & 0x3FF
     else:
-        rounded = f32(x).astype(np.float16).view(np.uint16).astype(np.uint64)
-        quiet = (x >> np.uint64(16) & np.uint64(0x8000)) | np.uint64(0x7E00) | (x >> np.uint64(13) & np.uint64(0x3FF))
-    prediction = np.where(np.isnan(f32(x)), quiet, rounded)
-    return prediction, magnitude_context(prediction, 16, of.exponent)
+        ordinary, nan = x + 0x7FFF + (x >> 16 & 1) >> 16, x >> 16 | 0x40
+    return np.where(np.isnan(f32(x)), nan, ordinary)
 
 
-def widen(payload, inputs, of):
-    kind, x = payload.int(1), inputs[0]
+def widened(x, kind):
     need(kind < 2, "no such type")
     if kind == 0:
-        prediction = x << np.uint64(16)
-    else:
-        wide = x.astype(np.uint16).view(np.float16)
-        quiet = (x & np.uint64(0x8000)) << np.uint64(16) | np.uint64(0x7FC00000) | (x & np.uint64(0x3FF)) << np.uint64(13)
-        prediction = np.where(np.isnan(wide), quiet, bits_of(wide, x))
-    return prediction, magnitude_context(prediction, 32, 8)
+        return x << 16
+    floats = x.astype(np.uint16).view(np.float16).astype(np.float32)
+    return words_of(floats, (x & 0x8000) << 16 | 0x7FC00000 | (x & 0x3FF) << 13)
 
 
-def second(payload, inputs, of):
-    order, beta1, inverse = payload.int(1), payload.array(1, "<f8"), payload.array(1, "<f8")
-    beta2, gain = payload.array(2, "<f4")
+def adam(kind, reader, a, b, c):
+    """Predictors 4 and 5, and the contexts of their words."""
+    order, double = reader.int(1), lambda x: x.astype(np.float64)
     need(order < 3, "no such order")
-    v0, m0, m1 = map(f32, inputs)
-    f64 = np.float64
-    g = ((m1.astype(f64) - beta1 * m0.astype(f64)) * inverse).astype(np.float32)
-    if order == 0:
-        v1 = (gain * g).astype(f64) * g.astype(f64) + (v0 * beta2).astype(f64)
-    elif order == 1:
-        v1 = (gain * g) * g + v0 * beta2
-    else:
-        v1 = (g * g).astype(f64) * f64(gain) + (v0 * beta2).astype(f64)
-    v1 = v1.astype(np.float32)
-    context = exponent_of(g.view(np.uint32)) + exponent_of(inputs[2]) - exponent_of(v1.view(np.uint32))
-    return bits_of(v1, inputs[0]), np.clip(context, 0, 255)
-
-
-def weights(payload, inputs, of):
-    order, (decay, step, bias, eps) = payload.int(1), payload.array(4, "<f4")
-    need(order < 3, "no such order")
-    w0, m1, v1 = map(f32, inputs)
+    if kind == 4:
+        (beta1, inverse), (beta2, gain) = reader.array(2, "<f8"), reader.array(2, "<f4")
+        v0, m0, m1 = f32(a), f32(b), f32(c)
+        g = np.float32((double(m1) - beta1 * double(m0)) * inverse)
+        v1 = [lambda: np.float32(double(gain * g) * double(g) + double(v0 * beta2)),
+              lambda: gain * g * g + v0 * beta2,
+              lambda: np.float32(double(g * g) * double(gain) + double(v0 * beta2))][order]()
+        exponents = [x.view(np.uint32).astype(np.int64) >> 23 & 255 for x in (g, m1, v1)]
+        return words_of(v1, a), np.clip(exponents[0] + exponents[1] - exponents[2], 0, 255)
+    decay, step, bias, eps = reader.array(4, "<f4")
+    w0, m1, v1 = f32(a), f32(b), f32(c)
     w, d = w0 * decay, np.sqrt(v1) / bias + eps
-    if order == 0:
-        w1 = w + (step * m1) / d
-    elif order == 1:
-        w1 = w + step * (m1 / d)
-    else:
-        f64 = np.float64
-        w1 = (w.astype(f64) + f64(step) * (m1 / d).astype(f64)).astype(np.float32)
-    prediction = bits_of(w1, inputs[0])
-    return prediction, exponent_of(prediction)
+    w1 = [lambda: w + step * m1 / d,
+          lambda: w + step * (m1 / d),
+          lambda: np.float32(double(w) + double(step) * double(m1 / d))][order]()
+    words = words_of(w1, a)
+    return words, words >> 23 & 255
 
 
-# Bytes of a word of each input (0: as the chunk's), the element types that it suits.
-PREDICTORS = [
-    ((0,), None, base_word),
-    ((2, 4), (BF16, F16), signed),
-    ((4,), (BF16, F16), narrow),
-    ((2,), (F32,), widen),
-    ((4, 4, 4), (F32,), second),
-    ((4, 4, 4), (F32,), weights),
-]
-Of = namedtuple("Of", "bits exponent")
+def size_of(x, bits, exponent):
+    """The contexts that tell how large words are."""
+    if bits == 8:
+        return x & (127 if exponent else 255)
+    if exponent == 0:
+        return np.array([bits - int(word).bit_length() for word in x], np.uint64)
+    at = {16: 8 if exponent == 5 else 7, 32: 23, 64: 52}[bits]
+    return x >> at & (127 if exponent == 5 else 255)
 
 
-def following(symbols, coarse):
-    """Of the symbols of residuals: their classes, and how many bits follow each."""
-    classes = (symbols + 1) // 2
-    need(classes.max(initial=0) < (69 if coarse else 124), "a class that does not exist")
-    long = np.where(classes < 8, 0, classes - 5 if coarse else (classes - 8) // 4 + 1)
-    return classes, long
+def predict(kind, reader, inputs, bits, exponent):
+    if kind >= 4:
+        return adam(kind, reader, *inputs)
+    x = inputs[0]
+    if kind == 2:
+        x = rounded(x, exponent)
+    elif kind == 3:
+        x = widened(x, reader.int(1))
+    sizes = size_of(x, bits, exponent)
+    return x, sizes & 127 | inputs[1] >> 31 << 7 if kind == 1 else sizes
+
+
+def following(classes, coarse):
+    """How many bits follow each class."""
+    need(classes.max() < (69 if coarse else 124), "a class that there is not")
+    return np.where(classes < 8, 0, classes - 5 if coarse else classes - 4 >> 2)
 
 
 def magnitude(c, low, coarse):
     if c < 8:
         return c
-    if coarse:
-        return 1 << c - 5 | low
-    return (4 | (c - 8) % 4) << (c - 8) // 4 + 1 | low
+    return 1 << c - 5 | low if coarse else (4 + c % 4 << (c - 4 >> 2)) + low
 
 
-def delta(payload, n, dtype, bits, exponent, inputs):
-    kind = payload.int(1)
-    need(kind < len(PREDICTORS), "no such predictor")
-    lengths, suits, predict = PREDICTORS[kind]
-    need(len(inputs) == len(lengths) and (suits is None or dtype in suits), "inputs of another predictor")
-    inputs = [words(x, length or bits // 8, n) for x, length in zip(inputs, lengths)]
-    with np.errstate(all="ignore"):
-        prediction, contexts = predict(payload, inputs, Of(bits, exponent))
-    mode, coarse = payload.int(1), bits == 64
+def delta(reader, n, bits, exponent, inputs):
+    prediction, contexts = predict(reader.int(1), reader, inputs, bits, exponent)
+    mode, coarse, at = reader.int(1), bits == 64, range(n)
     need(mode < 3, "no such mode")
     if mode == 0:
         return prediction
-    at = range(n)
     if mode == 1:
-        count = payload.varint()
+        count = reader.varint()
         need(1 <= count <= n, "no such number of changes")
-        gaps, symbols = plane(payload, count, 8)[1], plane(payload, count, 8)[1]
+        gaps, symbols = plane(reader, count, 8)[1], plane(reader, count, 8)[1]
         need(symbols.min() > 0, "a change that is none")
-        gap_long, gap_bits = gaps, np.where(gaps < 8, 0, (gaps - 8) // 4 + 1)
-        need(gaps.max() < 124, "a class that does not exist")
-        classes, long = following(symbols, coarse)
-        string = Bits(payload.take(-(-int(gap_bits.sum() + long.sum()) // 8)))
-        at, low, last = [], [], -1
-        for gap, more, b in zip(gaps.tolist(), gap_bits.tolist(), long.tolist()):
-            last += 1 + magnitude(gap, string.take(more), False)
-            at.append(last)
-            low.append(string.take(b))
-        need(last < n, "a change beyond the last word")
+        pairs = np.array([following(gaps, False), following(symbols + 1 >> 1, coarse)]).T
+        string = Bits(reader.take(-(-int(pairs.sum()) // 8)))
+        taken = [[string.take(b) for b in pair] for pair in pairs.tolist()]
         string.end()
+        steps = [1 + magnitude(c, low, False) for c, (low, _) in zip(gaps.tolist(), taken)]
+        at, lows = [sum(steps[:1]) - 1], [low for _, low in taken]
+        for step in steps[1:]:
+            at.append(at[-1] + step)
+        need(at[-1] < n, "a change beyond the last word")
     else:
-        symbols = clustered(payload, contexts)
-        classes, long = following(symbols, coarse)
-        low = lanes(payload, long, bits)
-    out, sign, mask = prediction.tolist(), 1 << bits - 1, (1 << bits) - 1
+        symbols = clustered(reader, contexts)
+        lows = lanes(reader, following(symbols + 1 >> 1, coarse), bits)
+    words, sign, mask = prediction.tolist(), 1 << bits - 1, (1 << bits) - 1
     order = lambda x: x ^ (sign - 1) if x & sign else x
-    for i, symbol, c, b in zip(at, symbols.tolist(), classes.tolist(), low):
-        size = magnitude(c, b, coarse)
-        need(size <= sign - (symbol & 1 if size else 0), "a residual of too many bits")
-        out[i] = order(order(out[i]) + (size if symbol & 1 else -size) & mask)
-    return np.array(out, np.uint64)
+    for i, symbol, low in zip(at, symbols.tolist(), lows):
+        residual = magnitude(symbol + 1 >> 1, low, coarse) * (1 if symbol & 1 else -1)
+        need(-sign <= residual < sign, "a residual of too many bits")
+        words[i] = order(order(words[i]) + residual & mask)
+    return np.array(words, np.uint64)
 
 
-def moment(payload, n, inputs):
-    flags, base, s_bits, join = fields(payload, n, 32, 8, False)
-    s = clustered(payload, exponent_of(inputs[0]))
-    if base is not None:
-        s = windowed(payload, s, base, np.full(n, 255))
-    return join(s)
-
-
-def gradient(payload, n, inputs):
-    order, (keep, gain, clip) = payload.int(1), payload.array(3, "<f4")
+def gradient(reader, n, m0_words, v0):
+    order, (keep, gain, clip) = reader.int(1), reader.array(3, "<f4")
     need(order < 7, "no such order")
-    contexts = exponent_of(inputs[1])
-    kinds = clustered(payload, contexts)
-    lengths = clustered(payload, kinds)
-    need(((kinds >= 3) == (lengths > 0)).all() and lengths.max(initial=0) <= 24, "no such length")
-    raw = payload.array(payload.varint(), "<u4").astype(np.uint64)
+    c = v0.astype(np.int64) >> 23 & 255
+    kinds = clustered(reader, c)
+    lengths = clustered(reader, kinds)
+    need(((kinds >= 3) == (lengths > 0)).all() and lengths.max() <= 24, "no such length")
+    raw = reader.array(reader.varint(), "<u4")
     need(len(raw) == (kinds == 2).sum(), "another number of words")
-    low = lanes(payload, np.maximum(lengths - 1, lengths > 0), 32)
-    # The significand without its last bits of zero, and the power of two that it is worth.
-    size = [0 if L == 0 else 1 if L == 1 else 1 << L - 1 | b >> 1 << 1 | 1 for L, b in zip(lengths.tolist(), low)]
-    power = kinds - 67 + contexts // 2 - 127 - (lengths - 1)
-    G = np.ldexp(np.array(size, np.float64) * (1 - 2 * (np.array(low) & 1)), power)
-    G[kinds < 3] = 0
-    f64, narrow = np.float64, lambda x: x.astype(np.float32)
-    with np.errstate(all="ignore"):
-        g, m0 = narrow(f64(clip) * G), f32(inputs[0])
-        d = g - m0
-        m1 = [
-            lambda: narrow(f64(gain) * f64(d) + f64(m0)),
-            lambda: gain * d + m0,
-            lambda: narrow(f64(-keep) * f64(d) + f64(g)),
-            lambda: g - keep * d,
-            lambda: narrow(f64(gain) * f64(g) + f64(keep * m0)),
-            lambda: keep * m0 + gain * g,
-            lambda: narrow(f64(keep) * f64(m0) + f64(gain * g)),
-        ][order]()
-    out = np.where(kinds == 1, inputs[0], bits_of(m1, inputs[0]))
-    out[kinds == 2] = raw
-    return out
+    lows = np.array(lanes(reader, np.maximum(lengths - 1, lengths > 0), 32))
+    # All bits from the leading one to the last one, as an integer, with the sign.
+    digits = np.where(lengths > 1, (1 << np.maximum(lengths - 1, 0)) | lows >> 1 << 1 | 1, lengths)
+    exponent = np.where(kinds >= 3, kinds - 67 + c // 2 - 127 - (lengths - 1), 0)
+    G = np.ldexp(digits * (1.0 - 2 * (lows & 1)), exponent)
+    double, single = np.float64, np.float32
+    g, m0 = single(double(clip) * G), f32(m0_words)
+    d = g - m0
+    m1 = [lambda: single(double(gain) * double(d) + double(m0)), lambda: gain * d + m0,
+          lambda: single(double(-keep) * double(d) + double(g)), lambda: g - keep * d,
+          lambda: single(double(gain) * double(g) + double(keep * m0)),
+          lambda: keep * m0 + gain * g,
+          lambda: single(double(keep) * double(m0) + double(gain * g))][order]()
+    words = np.where(kinds == 1, m0_words, words_of(m1, m0_words))
+    words[kinds == 2] = raw
+    return words
