@@ -1,5 +1,4 @@
 """Archives: everything of docs/FORMAT.md that stands outside the payloads of chunks."""
-
 from collections import namedtuple
 from itertools import accumulate
 
@@ -14,14 +13,11 @@ Entry = namedtuple("Entry", "kind dtype path len digest", defaults=[None])
 Reference = namedtuple("Reference", "sibling pieces digest")
 Chunk = namedtuple("Chunk", "flags dtype form row_words digest pieces references source payload")
 
-
 def xxh3(data):
     return xxhash.xxh3_64_intdigest(data).to_bytes(8, "little")
 
-
 def digest(data):
     return xxh3(b"".join(xxh3(data[i : i + (1 << 14)]) for i in range(0, len(data), 1 << 14)))
-
 
 def read_record(reader):
     start = reader.at
@@ -30,7 +26,6 @@ def read_record(reader):
     meta = reader.take(meta_len)
     need(check(reader.data[start : start + 12] + meta) == guard, "the check of a record")
     return Record(kind, meta, reader.take(payload_len), start)
-
 
 def table(record):
     meta = Reader(record.meta)
@@ -41,17 +36,14 @@ def table(record):
     need(len(content) == length, "a table of another length")
     return Reader(content)
 
-
 def read_name(reader):
     name = reader.take(reader.varint())
     need(not {b"", b".", b".."} & set(name.split(b"/")) and b"\0" not in name, "no path")
     return name
 
-
 def ascending(paths):
     parts = [path.split(b"/") for path in paths]
     need(all(a < b for a, b in zip(parts, parts[1:])), "paths in another order")
-
 
 def read_manifest(record):
     reader, entries = table(record), []
@@ -69,7 +61,6 @@ def read_manifest(record):
     need(is_directory or len(entries) == 1, "other than a single file")
     return is_directory, entries
 
-
 def read_base(record):
     """The lengths of the base's files, by their paths."""
     reader = table(record)
@@ -80,7 +71,6 @@ def read_base(record):
     ascending([path for path, _ in files])
     need(not any(b.startswith(a + b"/") for (a, _), (b, _) in zip(files, files[1:])), "a file in a file")
     return dict(files)
-
 
 def read_pieces(reader, several, gaps):
     count, pieces, end = reader.varint() if several else 1, [], 0
@@ -93,7 +83,6 @@ def read_pieces(reader, several, gaps):
         need(end < 1 << 64, "a piece at 2^64")
     need(sum(n for _, n in pieces) <= LIMIT, "more bytes than this reader takes")
     return pieces
-
 
 def read_chunk(record, has_base):
     reader, references, source = Reader(record.meta), [], None
@@ -115,7 +104,6 @@ def read_chunk(record, has_base):
     reader.end()
     need(sum(n for _, n in pieces) % TYPES[dtype][0] == 0, "a chunk of other than whole words")
     return Chunk(flags, dtype, form, row_words, guard, pieces, references, source, record.payload)
-
 
 def open_archive(data):
     """Whether it is a directory, its entries, base and chunks; with all that guards them checked."""
@@ -154,10 +142,8 @@ def open_archive(data):
     index.end()
     return is_directory, entries, base, chunks
 
-
 def within(piece, others):
     return any(at <= piece[0] and sum(piece) <= at + n for at, n in others)
-
 
 def restore(data, base_files):
     """Whether an archive is a directory, and its entries, each with its bytes.

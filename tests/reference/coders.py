@@ -1,26 +1,20 @@
 """Bytes, bit strings and coded planes: the section "Coded planes" of docs/FORMAT.md."""
-
 import numpy as np
 import xxhash
 import zstandard
 
-
 class Refused(Exception):
     """What the format does not allow."""
-
 
 def need(condition, why):
     if not condition:
         raise Refused(why)
 
-
 def check(data):
     return xxhash.xxh3_64_intdigest(data) & 0xFFFFFFFF
 
-
 class Reader:
     """Fields of bytes, one after another."""
-
     def __init__(self, data):
         self.data, self.at = bytes(data), 0
 
@@ -51,10 +45,8 @@ class Reader:
     def end(self):
         need(self.at == len(self.data), "there is more than the fields")
 
-
 class Bits:
     """Fields of bits."""
-
     def __init__(self, data):
         self.value, self.at, self.len = int.from_bytes(data, "little"), 0, 8 * len(data)
 
@@ -66,21 +58,21 @@ class Bits:
     def end(self):
         need(self.len - self.at < 8 and self.value >> self.at == 0, "bits that are not used")
 
-
 def frame(data, limit, table=False):
     """The content, of at most `limit` bytes, of one zstd frame."""
     need(data[:4] == b"\x28\xb5\x2f\xfd", "no zstd frame")
     try:
-        of, decoder = zstandard.get_frame_parameters(data), zstandard.ZstdDecompressor().decompressobj()
-        need(not table or of.content_size <= limit, "a table of too many bytes, or of unknown length")
-        need(not table or not of.dict_id and not of.has_checksum, "a table with a dictionary or a checksum")
-        need(not table or data[4] & 32 or of.window_size <= 1 << 23, "a table with a large window")
+        of, decoder = zstandard.get_frame_parameters(data), zstandard.ZstdDecompressor(max_window_size=1 << 31)
+        if table:
+            need(of.content_size <= limit, "a table of too many bytes, or of unknown length")
+            need(not of.dict_id and not of.has_checksum, "a table with a dictionary or a checksum")
+            need(data[4] & 32 or of.window_size <= 1 << 23, "a table with a large window")
+        decoder = decoder.decompressobj()
         content = decoder.decompress(data)
     except zstandard.ZstdError as error:
         raise Refused(str(error)) from None
     need(decoder.eof and not decoder.unused_data and len(content) <= limit, "other than one frame")
     return content
-
 
 def packed(data, n, width):
     """The n values of a bit string in which all have one width."""
@@ -88,16 +80,14 @@ def packed(data, n, width):
     need(not bits[n * width :].any(), "a bit that is not used is not zero")
     return bits[: n * width].reshape(n, width) @ (1 << np.arange(width))
 
-
 def frequency_table(reader):
-    """The frequency of each of 256 symbols."""
+    """The frequencies of symbols up to the last that occurs."""
     bits = Bits(reader.data[reader.at : reader.at + 1024])
     first = bits.take(8)
     last, k, p = first + bits.take(8), bits.take(4), (0, 1, 2, 4)[bits.take(2)]
     need(first < last < 256 and k <= 11, "a table of no such symbols")
-    largest, a = 13 - k << k, 8
-    # Five ranks of zero stand before the first, so that each has others before it.
-    q, frequencies = [0] * 5, [0] * first
+    # Five ranks of zero stand before the first one, so that each has others before it.
+    largest, a, q, frequencies = 13 - k << k, 8, [0] * 5, [0] * first
     for _ in range(first, last + 1):
         r, zeros = max(a // 4, 1).bit_length() - 1, 0
         while zeros < 16 and not bits.take(1):
@@ -115,13 +105,11 @@ def frequency_table(reader):
     string = Bits(reader.take(-(-bits.at // 8)))
     string.take(bits.at)
     string.end()
-    above = sum(frequencies) - 4096
+    above, at = sum(frequencies) - 4096, frequencies.index(max(frequencies))
     need(frequencies[first] and frequencies[last] and above >= 0, "frequencies of too little")
-    at = frequencies.index(max(frequencies))
     frequencies[at] -= above
-    need(frequencies[at] > 0 and sum(f > 0 for f in frequencies) > 1, "a table of one symbol, or none")
+    need(frequencies[at] > 0 and sum(f > 0 for f in frequencies) > 1, "one symbol, or none")
     return frequencies
-
 
 def rans(data, lanes_log2, tables, contexts):
     """A symbol for each context, under its table."""
@@ -147,14 +135,13 @@ def rans(data, lanes_log2, tables, contexts):
     for j in range(lanes):
         of_symbols = 8 * len(range(j, n - m, lanes))
         need(x[j] >> of_symbols == 1 << 16 - of_symbols, "a stream ends in another state")
-    return np.array(symbols, np.int64)
-
+    return np.array(symbols)
 
 def cascade(reader, n):
     guard, levels = reader.ints(4, 1)
     need(1 <= levels <= 4, "a cascade of no such number of levels")
     symbols, counts = reader.array(3 * levels, np.uint8), [n] + reader.ints(*[4] * levels)
-    need(guard == check(reader.data[reader.at - 1 - 7 * levels : reader.at]), "the check of a cascade")
+    need(guard == check(reader.data[reader.at - 1 - 7 * levels : reader.at]), "the cascade's check")
     need(len(set(symbols.tolist())) == 3 * levels, "two symbols of a cascade are equal")
     need(sorted(counts, reverse=True) == counts, "a level with more than the one before")
     digits = [packed(reader.take(-(-m // 4)), m, 2) for m in counts[:-1]]
@@ -165,7 +152,6 @@ def cascade(reader, n):
         level[digits[k] == 3] = values
         values = level
     return values
-
 
 def plane(reader, n, bits, coders=(0, 1, 2, 3), tables=0, contexts=None):
     """The coder of a plane, and its n values."""
@@ -178,14 +164,13 @@ def plane(reader, n, bits, coders=(0, 1, 2, 3), tables=0, contexts=None):
     elif coder == 3:
         values = cascade(data, n)
     else:
-        contexts, lanes = contexts.tolist() if coder == 4 else [0] * n, data.int(1)
+        lanes, contexts = data.int(1), contexts.tolist() if coder == 4 else [0] * n
         tables = [frequency_table(data) for _ in range(tables if coder == 4 else 1)]
-        need(all(len(table) <= 1 << bits for table in tables), "a table with a symbol that is too large")
+        need(all(len(table) <= 1 << bits for table in tables), "a table with too large a symbol")
         values = rans(data.take(len(data.data) - data.at), lanes, tables, contexts)
     data.end()
     need(values.max() < 1 << bits, "a value that is too large")
     return coder, values.astype(np.int64)
-
 
 def clustered(reader, contexts):
     """A symbol for each context; each cluster of contexts has a table."""
@@ -196,7 +181,6 @@ def clustered(reader, contexts):
     lanes, tables = reader.int(1), [frequency_table(reader) for _ in range(count)]
     clusters = np.searchsorted(starts, contexts, "right").tolist()
     return rans(reader.take(reader.int(4)), lanes, tables, clusters)
-
 
 def lanes(reader, counts, width):
     """What follows the class of each word of `width` bits, as many bits as counts says."""

@@ -1,8 +1,7 @@
 """Payloads of chunks: all forms of docs/FORMAT.md but those of the studies."""
-
 import numpy as np
 
-from coders import Bits, Reader, Refused, check, clustered, frame, lanes, need, plane
+from coders import Bits, Reader, check, clustered, frame, lanes, need, plane
 from quantised import QUANTISED, quantised
 
 # Bytes of a word and bits of its exponent, 0 where it is no float, by element type.
@@ -16,30 +15,19 @@ F16, BF16, F32 = 24, 25, 26
 PREDICTORS = [((0,), TYPES), ((2, 4), (BF16, F16)), ((4,), (BF16, F16)), ((2,), (F32,)),
               ((4, 4, 4), (F32,)), ((4, 4, 4), (F32,))]
 
-
-class Skipped(Exception):
-    """A method of the studies, which are no part of the core."""
-
-
 def turned(data, word):
     return np.frombuffer(data, np.uint8).reshape(-1, word)[:, ::-1].tobytes()
-
 
 def decode(dtype, form, big_endian, row_words, payload, length, inputs):
     """The bytes of a chunk, of its payload and of the bytes that it refers to."""
     (word, exponent), reader = TYPES[dtype], Reader(payload)
-    if form in range(128, 136):
-        raise Skipped
     need(1 <= form <= 10 and (form >= 7) == bool(inputs), "no such form, or its references")
     n, w = length // word, 1 if dtype >= 40 and form in (7, 8) else word
-    if form == 1:
-        data = reader.take(length)
-    elif form == 2:
-        data = reader.take(word) * n
+    if form < 3:
+        data = reader.take(length) if form == 1 else reader.take(word) * n
     elif form == 3:
         need(reader.int(4) == check(payload[4:]), "the check of a frame")
         data = frame(reader.take(len(payload) - 4), length)
-        need(len(data) == length, "a frame of another length than the chunk's")
     elif form == 6:
         need(dtype >= 40 and not big_endian, "quantised groups that are none")
         data = quantised(reader, n, dtype)
@@ -72,10 +60,8 @@ def decode(dtype, form, big_endian, row_words, payload, length, inputs):
     data = words.astype(f"<u{w}").tobytes()
     return turned(data, w) if big_endian else data
 
-
 def group(reader, n, word):
     return sum(plane(reader, n, 8)[1].astype(np.uint64) << 8 * k for k in range(word))
-
 
 def float_fields(reader, n, bits, exponent, scales):
     """What forms 4 and 9 begin with. Gives the flags, the base of the window, whether symbols go
@@ -104,7 +90,6 @@ def float_fields(reader, n, bits, exponent, scales):
 
     return flags, base, windowed, s_bits, join
 
-
 def through_window(reader, symbols, base, shift=255):
     """The s of every word; the escapes follow."""
     escapes = reader.array(reader.varint(), "<u2").astype(np.int64)
@@ -115,7 +100,6 @@ def through_window(reader, symbols, base, shift=255):
     right = np.where(s == 0, 0, np.where((t >= base) & (t < base + 254), t - base + 1, 255))
     need((right == symbols).all(), "another symbol than that of its s")
     return s
-
 
 def split(reader, n, bits, exponent, row_words):
     again = reader.int(1)
@@ -133,22 +117,18 @@ def split(reader, n, bits, exponent, row_words):
     need(coder == again, "another coder of the symbols")
     return join(through_window(reader, s, base, shift) if windowed else s)
 
-
 def moment(reader, n, v):
     _, base, windowed, _, join = float_fields(reader, n, 32, 8, False)
     s = clustered(reader, v >> 23 & 255)
     return join(through_window(reader, s, base) if windowed else s)
 
-
 def f32(words):
     return words.astype(np.uint32).view(np.float32)
-
 
 def words_of(floats, instead):
     """The bits of floats, those of `instead` where they are no numbers."""
     bits = floats.view(np.uint32).astype(np.uint64)
     return np.where(np.isnan(floats), instead, bits)
-
 
 def rounded(x, exponent):
     """32-bit floats to 16 bits; a NaN keeps its upper bits and is a quiet one."""
@@ -159,14 +139,12 @@ def rounded(x, exponent):
         ordinary, nan = x + 0x7FFF + (x >> 16 & 1) >> 16, x >> 16 | 0x40
     return np.where(np.isnan(f32(x)), nan, ordinary)
 
-
 def widened(x, kind):
     need(kind < 2, "no such type")
     if kind == 0:
         return x << 16
     floats = x.astype(np.uint16).view(np.float16).astype(np.float32)
     return words_of(floats, (x & 0x8000) << 16 | 0x7FC00000 | (x & 0x3FF) << 13)
-
 
 def adam(kind, reader, a, b, c):
     """Predictors 4 and 5, and the contexts of their words."""
@@ -190,7 +168,6 @@ def adam(kind, reader, a, b, c):
     words = words_of(w1, a)
     return words, words >> 23 & 255
 
-
 def size_of(x, bits, exponent):
     """The contexts that tell how large words are."""
     if bits == 8:
@@ -199,7 +176,6 @@ def size_of(x, bits, exponent):
         return np.array([bits - int(word).bit_length() for word in x], np.uint64)
     at = {16: 8 if exponent == 5 else 7, 32: 23, 64: 52}[bits]
     return x >> at & (127 if exponent == 5 else 255)
-
 
 def predict(kind, reader, inputs, bits, exponent):
     if kind >= 4:
@@ -212,18 +188,15 @@ def predict(kind, reader, inputs, bits, exponent):
     sizes = size_of(x, bits, exponent)
     return x, sizes & 127 | inputs[1] >> 31 << 7 if kind == 1 else sizes
 
-
 def following(classes, coarse):
     """How many bits follow each class."""
     need(classes.max() < (69 if coarse else 124), "a class that there is not")
     return np.where(classes < 8, 0, classes - 5 if coarse else classes - 4 >> 2)
 
-
 def magnitude(c, low, coarse):
     if c < 8:
         return c
     return 1 << c - 5 | low if coarse else (4 + c % 4 << (c - 4 >> 2)) + low
-
 
 def delta(reader, n, bits, exponent, inputs):
     prediction, contexts = predict(reader.int(1), reader, inputs, bits, exponent)
@@ -255,7 +228,6 @@ def delta(reader, n, bits, exponent, inputs):
         need(-sign <= residual < sign, "a residual of too many bits")
         words[i] = order(order(words[i]) + residual & mask)
     return np.array(words, np.uint64)
-
 
 def gradient(reader, n, m0_words, v0):
     order, (keep, gain, clip) = reader.int(1), reader.array(3, "<f4")

@@ -1,5 +1,4 @@
 """Form 6 of docs/FORMAT.md: groups of quantised elements."""
-
 from collections import namedtuple
 
 import numpy as np
@@ -9,23 +8,19 @@ from coders import need, plane
 # `w` bits from bit `shift` on of the bytes `at` are the bits `to` and up of the values `of`.
 Field = namedtuple("Field", "at shift w of to")
 
-
 def runs(at, r, w, to, k):
     per = 8 // w
     return [Field(slice(at + r * (i // per), at + r * (i // per + 1)), w * (i % per), w,
                   slice(r * i, r * i + r), to) for i in range(k)]
 
-
 def bits(at):
     return [Field(slice(at + i // 8, at + i // 8 + 1), i % 8, 1, slice(i, i + 1), 4) for i in range(32)]
-
 
 def of_k(at, shift):
     """The scales or mins of Q4_K and Q5_K."""
     low, high = slice(0, 4), slice(4, 8)
     return 8, 6, [Field(slice(at, at + 4), 0, 6, low, 0), Field(slice(12, 16), shift, 4, high, 0),
                   Field(slice(at, at + 4), 6, 2, high, 4)]
-
 
 # Bytes of a group, where its floats are, its elements, scales, mins: number, bits, fields of each.
 Layout = namedtuple("Layout", "word floats elements scales mins", defaults=(None, None))
@@ -49,7 +44,6 @@ QUANTISED = {
     51: Layout(292, [2], (256, 8, runs(4, 256, 8, 0, 1))),
 }
 
-
 def read_floats(reader, n, d=None):
     kind, base, start = reader.ints(1, 2, 2)
     need(kind < (2 if d is None else 3) and (start == 0 or kind == 1), "floats of no such kind")
@@ -63,7 +57,6 @@ def read_floats(reader, n, d=None):
         p += 16 * int(t[i]) - p >> 2
     return t
 
-
 def ratio(d, m, opposite):
     """m / d in units of 2^-16, where their signs are what they are in groups with minima."""
     (fraction_d, e), (fraction_m, f) = (
@@ -72,7 +65,6 @@ def ratio(d, m, opposite):
         return 0
     quotient = (fraction_m << 16) // fraction_d
     return min(quotient << f - e if f > e else quotient >> e - f, (1 << 26) - 1)
-
 
 def contexts(dtype, floats, scales, mins, most):
     """Of each sub-group: the context of its elements, and whether they are turned round."""
@@ -96,7 +88,6 @@ def contexts(dtype, floats, scales, mins, most):
         classes.append(class_ if scale else 4)
         around.append(scale > 0 and 2 * zero > 256 * most)
     return 3 * np.array(classes) + np.clip(from_mean + 384 >> 8, 0, 2), np.array(around)
-
 
 def quantised(reader, n, dtype):
     word, places, (count, width, _), *_ = layout = QUANTISED[dtype]
