@@ -182,10 +182,8 @@ def clustered(reader, contexts):
     clusters = np.searchsorted(starts, contexts, "right").tolist()
     return rans(reader.take(reader.int(4)), lanes, tables, clusters)
 
-def lanes(reader, counts, width):
-    """What follows the class of each word of `width` bits, as many bits as counts says."""
-    few = len(counts) < 4096 or width == 64
-    count, unit = (1, 1) if few else (16, 4) if width == 32 else (32, 2)
+def lanes(reader, counts, count, unit):
+    """As many bits as counts says for each word, in `count` lanes of units of `unit` bytes."""
     held, have, out = [0] * count, [0] * count, []
     for i, b in enumerate(counts.tolist()):
         j = i % count

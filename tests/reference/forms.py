@@ -120,7 +120,10 @@ def split(reader, n, bits, exponent, row_words):
 def moment(reader, n, v):
     _, base, windowed, _, join = float_fields(reader, n, 32, 8, False)
     s = clustered(reader, v >> 23 & 255)
-    return join(through_window(reader, s, base) if windowed else s)
+    if not windowed:
+        need(reader.varint() == 0, "escapes without a window")
+        return join(s)
+    return join(through_window(reader, s, base))
 
 def f32(words):
     return words.astype(np.uint32).view(np.float32)
@@ -144,7 +147,7 @@ def widened(x, kind):
     if kind == 0:
         return x << 16
     floats = x.astype(np.uint16).view(np.float16).astype(np.float32)
-    return words_of(floats, (x & 0x8000) << 16 | 0x7FC00000 | (x & 0x3FF) << 13)
+    return words_of(floats, (x & 0x8000) << 16 | 0x7F800000 | (x & 0x3FF) << 13)
 
 def adam(kind, reader, a, b, c):
     """Predictors 4 and 5, and the contexts of their words."""
@@ -220,12 +223,12 @@ def delta(reader, n, bits, exponent, inputs):
         need(at[-1] < n, "a change beyond the last word")
     else:
         symbols = clustered(reader, contexts)
-        lows = lanes(reader, following(symbols + 1 >> 1, coarse), bits)
+        shape = (1, 1) if coarse or n < 4096 else (16, 4) if bits == 32 else (32, 2)
+        lows = lanes(reader, following(symbols + 1 >> 1, coarse), *shape)
     words, sign, mask = prediction.tolist(), 1 << bits - 1, (1 << bits) - 1
     order = lambda x: x ^ (sign - 1) if x & sign else x
     for i, symbol, low in zip(at, symbols.tolist(), lows):
         residual = magnitude(symbol + 1 >> 1, low, coarse) * (1 if symbol & 1 else -1)
-        need(-sign <= residual < sign, "a residual of too many bits")
         words[i] = order(order(words[i]) + residual & mask)
     return np.array(words, np.uint64)
 
@@ -238,7 +241,7 @@ def gradient(reader, n, m0_words, v0):
     need(((kinds >= 3) == (lengths > 0)).all() and lengths.max() <= 24, "no such length")
     raw = reader.array(reader.varint(), "<u4")
     need(len(raw) == (kinds == 2).sum(), "another number of words")
-    lows = np.array(lanes(reader, np.maximum(lengths - 1, lengths > 0), 32))
+    lows = np.array(lanes(reader, np.maximum(lengths - 1, lengths > 0), 16, 4))
     # All bits from the leading one to the last one, as an integer, with the sign.
     digits = np.where(lengths > 1, (1 << np.maximum(lengths - 1, 0)) | lows >> 1 << 1 | 1, lengths)
     exponent = np.where(kinds >= 3, kinds - 67 + c // 2 - 127 - (lengths - 1), 0)
