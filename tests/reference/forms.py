@@ -70,7 +70,7 @@ def float_fields(reader, n, bits, exponent, scales):
     r, equal, sign, scaled = flags & 15, flags >> 4 & 1, flags >> 5 & 1, flags >> 6 & 1
     head_bits, width = min(bits, 16), r - equal
     need(r <= head_bits - exponent and width >= 0 and sign <= equal, "a rest that there is not")
-    need(flags >> 7 <= scaled <= scales, "scales that there are not")
+    need(flags >> 7 <= scaled <= min(scales, r), "scales that there are not")
     low, rest = np.zeros(n, np.uint64), np.zeros(n, np.int64)
     for _ in range(bits // 8 - 2):
         low = low << 8 | plane(reader, n, 8)[1].astype(np.uint64)
@@ -106,7 +106,7 @@ def split(reader, n, bits, exponent, row_words):
     flags, base, windowed, s_bits, join = float_fields(reader, n, bits, exponent, True)
     tables, contexts, shift = 0, None, 255
     if flags & 64:
-        need(row_words >= 16 and n > row_words, "scales of less than two rows of 16 words")
+        need(row_words >= 16 and n >= 2 * row_words, "scales of less than two rows of 16 words")
         rows, columns = plane(reader, -(-n // row_words), 8)[1], np.zeros(row_words, np.int64)
         if flags & 128:
             columns = plane(reader, row_words, 8)[1]
@@ -191,10 +191,10 @@ def predict(kind, reader, inputs, bits, exponent):
     sizes = size_of(x, bits, exponent)
     return x, sizes & 127 | inputs[1] >> 31 << 7 if kind == 1 else sizes
 
-def following(classes, coarse):
-    """How many bits follow each class."""
-    need(classes.max() < (69 if coarse else 124), "a class that there is not")
-    return np.where(classes < 8, 0, classes - 5 if coarse else classes - 4 >> 2)
+def following(classes, bits):
+    """How many bits follow each class of magnitudes of up to `bits` bits."""
+    need(classes.max() < (bits + 5 if bits == 64 else 4 * bits - 7), "a class that there is not")
+    return np.where(classes < 8, 0, classes - 5 if bits == 64 else classes - 4 >> 2)
 
 def magnitude(c, low, coarse):
     if c < 8:
@@ -212,7 +212,7 @@ def delta(reader, n, bits, exponent, inputs):
         need(1 <= count <= n, "no such number of changes")
         gaps, symbols = plane(reader, count, 8)[1], plane(reader, count, 8)[1]
         need(symbols.min() > 0, "a change that is none")
-        pairs = np.array([following(gaps, False), following(symbols + 1 >> 1, coarse)]).T
+        pairs = np.array([following(gaps, 32), following(symbols + 1 >> 1, bits)]).T
         string = Bits(reader.take(-(-int(pairs.sum()) // 8)))
         taken = [[string.take(b) for b in pair] for pair in pairs.tolist()]
         string.end()
@@ -224,7 +224,7 @@ def delta(reader, n, bits, exponent, inputs):
     else:
         symbols = clustered(reader, contexts)
         shape = (1, 1) if coarse or n < 4096 else (16, 4) if bits == 32 else (32, 2)
-        lows = lanes(reader, following(symbols + 1 >> 1, coarse), *shape)
+        lows = lanes(reader, following(symbols + 1 >> 1, bits), *shape)
     words, sign, mask = prediction.tolist(), 1 << bits - 1, (1 << bits) - 1
     order = lambda x: x ^ (sign - 1) if x & sign else x
     for i, symbol, low in zip(at, symbols.tolist(), lows):
