@@ -99,6 +99,17 @@ fn cases() -> Vec<Case> {
     cases.push(case("delta-wide", Kind::File, auto, new, base));
     let (new, base) = (input::sizes(1), Some(input::sizes(0)));
     cases.push(case("delta-sizes", Kind::File, auto, new, base));
+    // The bases of deltas as archives, for decoders that can't make the input.
+    for (name, kind, files) in [
+        ("clipped", Kind::Directory, input::clipped(0)),
+        ("sizes", Kind::File, input::sizes(0)),
+        ("training", Kind::Directory, input::training(0, whole)),
+        ("tuned", Kind::File, input::tuned(0)),
+        ("wide", Kind::File, input::wide(0)),
+        ("widened", Kind::File, input::widened(0)),
+    ] {
+        cases.push(case(&format!("base-{name}"), kind, auto, files, None));
+    }
     cases
 }
 
