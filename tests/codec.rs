@@ -129,6 +129,27 @@ fn every_level_makes_and_reads_the_same_payloads() {
 }
 
 #[test]
+fn rows_longer_than_half_a_chunk_are_as_good_as_unknown_whatever_number_is_said() {
+    const N: usize = 4096;
+    let mut rng = Rng::new(63);
+    let mut scratch = Scratch::default();
+    for dtype in DTYPES {
+        let bytes = values(&mut rng, dtype, N, 4);
+        for method in methods() {
+            let spec = |row_words| ChunkSpec { dtype, big_endian: false, row_words };
+            let unknown = encode_at_every_level(method, &spec(0), &bytes, &mut scratch);
+            let half = [N as u64 / 2 + 1, 1 << 31, 1 << 32, u64::MAX / 2, 1 << 63, (1 << 63) + 1];
+            for row_words in half.into_iter().chain([u64::MAX - 1, u64::MAX]) {
+                let spec = spec(row_words);
+                let made = encode_at_every_level(method, &spec, &bytes, &mut scratch);
+                assert!(made == unknown, "{method} {dtype} {row_words}");
+                check(&spec, made.0, &made.1, &bytes, 0, &mut scratch);
+            }
+        }
+    }
+}
+
+#[test]
 fn every_start_of_output_is_as_good() {
     let mut rng = Rng::new(22);
     let mut scratch = Scratch::default();

@@ -3,7 +3,7 @@
 use lmc_gpu::{
     Archive, Error, Options,
     archive::{Input, compress_files, verify_stream},
-    codec::Form,
+    codec::{Form, Method},
     compress,
     container::{
         ChunkMeta, Entry, EntryKind, Header, Index, Manifest, Origin, Piece, RecordHeader,
@@ -230,6 +230,35 @@ fn both_readers_refuse_the_same_chunks() {
     ];
     for (why, metas) in bad {
         refused(&archive_of(&metas), why);
+    }
+}
+
+#[test]
+fn rows_of_2_to_the_63_words_and_more_are_no_rows_to_both_readers() {
+    // Heads that repeat with the row, so that rows matter to how they are coded.
+    let word = |i: u32| 0x3c00 + ((i % 64) * 40 + i.wrapping_mul(i) % 7) as u16;
+    let bytes: Vec<u8> = (0..40_000).flat_map(|i| word(i).to_le_bytes()).collect();
+    for method in ["auto", "fast", "max"] {
+        let method = Method::parse(method).unwrap();
+        let options = Options::default().with_method(method).with_dtype(Some(Dtype::BF16));
+        let mut records = records_of(&compress(&bytes, &options).unwrap());
+        records.pop();
+        let chunk = records.iter().position(|r| r.0 == RecordType::Chunk).unwrap();
+        let meta = ChunkMeta::read(&records[chunk].1).unwrap();
+        let mut with_rows = |row_words: u64| {
+            records[chunk].1.clear();
+            ChunkMeta { row_words, ..meta.clone() }.write(&mut records[chunk].1);
+            let stretch = hash128(&meta.digest.to_le_bytes());
+            verdict(&assemble(0, &records, &[(bytes.len() as u64, stretch)]))
+        };
+        // What is coded by rows needs them; the rest does not care.
+        let none = with_rows(0).is_ok();
+        for row_words in [u64::MAX / 2, 1 << 63, (1 << 63) + 1, u64::MAX] {
+            match with_rows(row_words) {
+                Ok(len) => assert!(none && len == bytes.len() as u64),
+                Err(e) => assert!(!none && matches!(e, Error::Corrupt(_)), "{row_words}: {e}"),
+            }
+        }
     }
 }
 

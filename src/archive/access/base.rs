@@ -18,6 +18,7 @@ use crate::{
     source::Source,
 };
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -194,12 +195,14 @@ impl Attached {
     pub fn new(record: &BaseRecord, base: &Arc<Base>) -> Result<Attached> {
         let own: Vec<_> =
             base.input.files().filter(|(e, ..)| e.kind != EntryKind::Directory).collect();
+        let by_path: HashMap<&Name, usize> =
+            own.iter().enumerate().map(|(i, (e, ..))| (&e.path, i)).collect();
         let mut files = Vec::with_capacity(record.files.len());
         let mut end = 0u64;
         for (path, len) in &record.files {
             let found = match (&own[..], record.files.len()) {
                 ([only], 1) => Some(only),
-                _ => own.iter().find(|(e, ..)| e.path == *path),
+                _ => by_path.get(path).map(|&i| &own[i]),
             };
             let why = match found {
                 None => format!("has no {path}"),

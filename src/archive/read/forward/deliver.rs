@@ -80,13 +80,18 @@ impl Forward<'_> {
         w.bytes.resize(meta.len() as usize, 0);
         match &self.sink {
             // Equal digests and a source that was checked are proof enough.
-            Sink::Nothing => match meta.pieces[..] {
-                [p] if !self.ends.iter().any(|&e| p.offset < e && e < p.offset + p.len) => {
-                    w.stretches = vec![(p.offset, meta.digest)];
-                    return Ok(());
-                }
-                _ => return Err(Error::Corrupt("a copy in several pieces".into())),
-            },
+            Sink::Nothing => {
+                let end_of = |p: Piece| {
+                    self.ends.get(self.ends.partition_point(|&end| end <= p.offset)).copied()
+                };
+                return match meta.pieces[..] {
+                    [p] if end_of(p).is_some_and(|end| p.end() <= end) => {
+                        w.stretches = vec![(p.offset, meta.digest)];
+                        Ok(())
+                    }
+                    _ => Err(Error::Corrupt("a copy in several pieces".into())),
+                };
+            }
             Sink::Target(target) => target.get(&source.pieces, &mut w.bytes)?,
             Sink::Writer(_, spool) => {
                 let level = crate::simd::Level::best();
