@@ -5,12 +5,12 @@ import io
 import torch as _torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from . import _native
-from ._codec import choices
-from ._errors import LimitError, UnsupportedError
-from ._memory import TYPES, at_address, of_tensor
-from ._names import code_of, in_order, named, texts
-from ._open import Reader
+from .. import _native
+from .._codec import choices
+from .._errors import LimitError, UnsupportedError
+from .._memory import TYPES, at_address, of_tensor
+from .._names import code_of, in_order, named, texts
+from .._open import Reader
 
 __all__ = [
     "load",

@@ -2,7 +2,7 @@ from typing import Any
 
 import torch
 
-from . import Data, Path, Progress
+from .. import Data, Path, Progress
 
 def save_file(
     tensors: dict[str, torch.Tensor],
