@@ -1,6 +1,6 @@
 //! Python's arguments as the library's options.
 
-use crate::{buffer::Buffer, codec::is_archive, error::raise, file};
+use crate::{codec::is_archive, error::raise, file};
 use lmc_gpu::{
     Archive, Error, Options, Result,
     archive::{Base, Input, Overwrite},
@@ -18,10 +18,8 @@ use std::{
 pub enum BaseOf {
     /// A path, and those of what it may itself be a delta to.
     Paths(Vec<PathBuf>),
-    /// Bytes in memory.
-    Memory(Buffer),
-    /// A file that Python reads.
-    File(file::FileObject),
+    /// Bytes in memory, or a file that Python reads.
+    File(Box<dyn Source>),
     /// Files of a directory that is not on disk.
     Files(Vec<(String, Box<dyn Source>)>),
 }
@@ -41,10 +39,7 @@ impl BaseOf {
             let files = files.into_iter().map(|(name, f)| Ok((name, file::source(&f)?)));
             return Ok(BaseOf::Files(files.collect::<PyResult<_>>()?));
         }
-        match Buffer::of(base) {
-            Ok(buffer) => Ok(BaseOf::Memory(buffer)),
-            Err(_) => Ok(BaseOf::File(file::FileObject::of(base)?)),
-        }
+        Ok(BaseOf::File(file::source(base)?))
     }
 }
 
@@ -101,8 +96,7 @@ impl Plan {
                 None => return Ok(options),
                 Some((path, others)) => Base::open(path, others, &options)?,
             },
-            Some(BaseOf::Memory(buffer)) => base_in_memory(buffer, &options)?,
-            Some(BaseOf::File(file)) => base_in_file(file, &options)?,
+            Some(BaseOf::File(file)) => base_of(file, &options)?,
             Some(BaseOf::Files(files)) => {
                 Base::of_files(Path::new("data"), Input::from_files(files)?)
             }
@@ -111,16 +105,9 @@ impl Plan {
     }
 }
 
-/// A base in memory: an archive in itself, or the bytes as they are.
-fn base_in_memory(buffer: Buffer, options: &Options) -> Result<Arc<Base>> {
-    let input = Input::from_source("data", Box::new(buffer), options.dtype);
-    Ok(Base::of_files(Path::new("data"), input))
-}
-
-/// A base in a file that Python reads: an archive, or the bytes as they are.
-fn base_in_file(file: file::FileObject, options: &Options) -> Result<Arc<Base>> {
+/// A base that has no path: an archive in itself, or the bytes as they are.
+fn base_of(file: Box<dyn Source>, options: &Options) -> Result<Arc<Base>> {
     let path = Path::new("data");
-    let file: Box<dyn Source> = Box::new(file);
     if is_archive(&*file)? {
         return Ok(Base::of_archive(path, Archive::from_source(file, options.limits)?));
     }

@@ -11,7 +11,7 @@ def numbers(version):
 
 
 def require(module, least, package=None):
-    """The module, if it is installed and new enough; else an `ImportError` that says what is needed.
+    """The module, if it is installed and new enough; else an `ImportError` that says what to do.
 
     Args:
         module: name of the module that is imported.

@@ -8,7 +8,6 @@ from ._versions import require
 require("accelerate", "1.0")
 
 from ._errors import ArgumentError
-from ._store import Store
 
 __all__ = ["load_state", "save_state"]
 

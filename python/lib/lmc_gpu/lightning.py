@@ -81,5 +81,7 @@ class LmcCheckpointIO(CheckpointIO):
 def _local(path):
     path = os.fspath(path)
     if "://" in path:
-        raise ArgumentError(f"{path}: checkpoints are written to directories, not to a remote store")
+        raise ArgumentError(
+            f"{path}: checkpoints are written to directories, not to a remote store"
+        )
     return path

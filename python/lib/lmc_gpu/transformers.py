@@ -1,8 +1,8 @@
 """Hugging Face: models as compressed shards, and the checkpoints of a `Trainer` in a store.
 
-    config.json                                   as `save_pretrained` writes it
-    model-00001-of-00002.safetensors.lmc          each shard an archive
-    model.safetensors.lmc.index.json              which tensor is in which shard
+config.json                                   as `save_pretrained` writes it
+model-00001-of-00002.safetensors.lmc          each shard an archive
+model.safetensors.lmc.index.json              which tensor is in which shard
 """
 
 import json
@@ -177,7 +177,9 @@ def from_pretrained(cls, directory, *, base=None, threads=None, **options):
         config = _transformers.AutoConfig.from_pretrained(directory)
     if options.get("dtype", "auto") == "auto":
         options["dtype"] = getattr(config, "dtype", None) or _first_float(state)
-    model = _model_class(cls, config).from_pretrained(None, config=config, state_dict=state, **options)
+    model = _model_class(cls, config).from_pretrained(
+        None, config=config, state_dict=state, **options
+    )
     generation = os.path.join(directory, "generation_config.json")
     if os.path.exists(generation) and hasattr(model, "generation_config"):
         made = _transformers.GenerationConfig.from_pretrained(directory)
@@ -275,4 +277,3 @@ def restore_checkpoint(store, output_dir, step=None):
                 raise StorageError(f"{path} cannot be replaced: {error}") from error
         os.rename(new, path)
     return path
-

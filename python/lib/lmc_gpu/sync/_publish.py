@@ -113,9 +113,7 @@ class Publisher:
         same = self._layout is not None and self._layout.header == layout.header
         files, own = {}, None
         if same:
-            data = compress(
-                image, base=self._image, method=self._method, threads=self._threads
-            )
+            data = compress(image, base=self._image, method=self._method, threads=self._threads)
             if len(data) <= self._full_above * len(image):
                 own = digest(self._id.encode(), data)
                 files["delta"] = data
@@ -220,4 +218,3 @@ class Publisher:
 
 def _copy(slot):
     return slot.copy()
-

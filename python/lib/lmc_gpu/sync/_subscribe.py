@@ -5,8 +5,8 @@ import time
 
 import numpy
 
-from .._codec import choices
 from .. import _native
+from .._codec import choices
 from .._errors import ArgumentError, BaseMismatchError, CorruptError, LimitError, MissingFileError
 from ._image import Layout, as_array, as_tensor, fits, take, words
 from ._publish import digest, name_of
@@ -190,9 +190,7 @@ class Subscriber:
         layout = Layout.read(image)
         patches = self._compare(layout, image)
         self._spare = None
-        update = Update(
-            last, "full" if is_full else "delta", read, time.perf_counter() - started
-        )
+        update = Update(last, "full" if is_full else "delta", read, time.perf_counter() - started)
         self._pending = _Pending(update, last["id"], layout, image, patches)
         return True
 
@@ -223,9 +221,7 @@ class Subscriber:
                     raise CorruptError(f"{name_of(manifest['version'], 'json')} is damaged")
                 base = image
             own = manifest["id"]
-            native = _native.Checkpoint.from_bytes(
-                data, choices(base=base, threads=self._threads)
-            )
+            native = _native.Checkpoint.from_bytes(data, choices(base=base, threads=self._threads))
             if self._most is not None and native.total > self._most:
                 raise LimitError(
                     f"{part['file']} holds {native.total} bytes, and {self._most} are accepted"

@@ -150,5 +150,3 @@ def overlap(offsets, sizes, other, other_sizes):
             return None
         found.append((low, high))
     return found
-
-

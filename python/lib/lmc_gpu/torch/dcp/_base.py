@@ -6,7 +6,8 @@ there is no such archive: then the base is *gathered*, a safetensors file that e
 the same stretches as the new archive has, read out of the former checkpoint where they are needed.
 The metadata says for each archive which it is:
 
-    {"chain": ["../step1/__0_5f0d.lmc", "../step0/__0_90ab.lmc"]}     or     {"gathered": "../step1"}
+    {"chain": ["../step1/__0_5f0d.lmc", "../step0/__0_90ab.lmc"]}
+    {"gathered": "../step1"}
 """
 
 import io

@@ -5,6 +5,7 @@ import io
 import os
 
 import torch
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import (
     DefaultLoadPlanner,
     _EmptyStateDictLoadPlanner,
@@ -126,7 +127,11 @@ def to_torch_save(checkpoint, path, *, weights_only=True, threads=None):
     state = {}
     planner = _SafeWholePlanner() if weights_only else _EmptyStateDictLoadPlanner()
     reader = LmcReader(checkpoint, threads=threads)
-    _load_state_dict(state, storage_reader=reader, planner=planner, no_dist=True)
+    try:
+        _load_state_dict(state, storage_reader=reader, planner=planner, no_dist=True)
+    except CheckpointException as error:
+        # There is one process, and what it met is what there is to tell.
+        raise error.failures[0][0] from None
     path = os.fspath(path)
     torch.save(state, path + ".tmp")
     os.replace(path + ".tmp", path)

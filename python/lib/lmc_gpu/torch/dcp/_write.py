@@ -56,9 +56,7 @@ class LmcWriter(FileSystemWriter):
         threads=None,
         cache_staged_state_dict=False,
     ):
-        super().__init__(
-            path, overwrite=overwrite, cache_staged_state_dict=cache_staged_state_dict
-        )
+        super().__init__(path, overwrite=overwrite, cache_staged_state_dict=cache_staged_state_dict)
         self.base = None if base is None else os.path.abspath(os.fspath(base))
         self.method = method
         self.threads = threads
