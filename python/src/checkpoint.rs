@@ -1,8 +1,9 @@
 //! Random access to the tensors of an archive or a raw file.
 
 use crate::{
-    buffer::{Buffer, BufferMut},
-    codec::open_in_memory,
+    buffer::BufferMut,
+    codec::open_source,
+    file,
     options::Choices,
     work::{self, Control},
 };
@@ -54,18 +55,18 @@ impl Checkpoint {
         Ok(Checkpoint::new(inner, options, Some(file)))
     }
 
-    /// Opens what is in memory.
+    /// Opens what is in memory, or what a file object reads.
     #[staticmethod]
     fn from_bytes(
         py: Python<'_>,
         data: &Bound<'_, PyAny>,
         choices: Choices<'_>,
     ) -> PyResult<Checkpoint> {
-        let data = Buffer::of(data)?;
+        let data = file::source(data)?;
         let plan = choices.plan(py)?;
         let (inner, options) = work::run(py, None, None, move |_| {
             let options = plan.open()?;
-            Ok((open_in_memory(data, &options)?, options))
+            Ok((open_source(data, &options)?, options))
         })?;
         Ok(Checkpoint::new(inner, options, None))
     }

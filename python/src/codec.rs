@@ -14,7 +14,7 @@ use lmc_gpu::{
     archive::{self, Checkpoint, Input},
     container::Limits,
     source::Source,
-    store::{Tensor, safetensors},
+    store::{Snapshot, Tensor, safetensors},
 };
 use pyo3::{prelude::*, types::PyBytes};
 use std::{
@@ -194,6 +194,33 @@ pub fn save_tensors_file(
     })
 }
 
+/// Files of tensors, and files of bytes, into an archive of a directory; a summary as JSON.
+#[pyfunction]
+pub fn save_files(
+    py: Python<'_>,
+    files: Vec<(String, Vec<Lent<'_>>)>,
+    others: Vec<(String, Vec<u8>)>,
+    out: PathBuf,
+    choices: Choices<'_>,
+    progress: Progress,
+) -> PyResult<String> {
+    let plan = choices.plan(py)?;
+    let mut snapshot = Snapshot::new();
+    for (path, lent) in files {
+        snapshot = snapshot.with_tensors(path, tensors(py, lent)?);
+    }
+    for (path, bytes) in others {
+        snapshot = snapshot.with_bytes(path, bytes);
+    }
+    let _lent = snapshot.clone();
+    let file = out.display().to_string();
+    work::run(py, Some(&file), progress, move |control| {
+        let options = control.options(plan.open()?);
+        let input = snapshot.to_input()?;
+        archive::compress_files(&input, &out, &options).map(|s| report::summary(&s))
+    })
+}
+
 /// As `save_tensors_file`, in memory.
 #[pyfunction]
 pub fn save_tensors(
@@ -236,16 +263,22 @@ pub fn save_bytes_file(
     })
 }
 
-/// Opens a checkpoint in memory: an archive, or a raw file.
-pub fn open_in_memory(data: Buffer, options: &Options) -> Result<Checkpoint> {
-    match data.as_ref().starts_with(&lmc_gpu::container::header::MAGIC) {
+/// Opens a checkpoint that is not on disk: an archive, or a raw file.
+pub fn open_source(data: Box<dyn Source>, options: &Options) -> Result<Checkpoint> {
+    match is_archive(&*data)? {
         true => {
-            let archive = Archive::from_source(Box::new(data), options.limits)?;
+            let archive = Archive::from_source(data, options.limits)?;
             if options.base.is_some() {
                 archive.ensure_base(options)?;
             }
             Ok(Checkpoint::Archive(archive))
         }
-        false => Ok(Checkpoint::Raw(Input::from_source("data", Box::new(data), options.dtype))),
+        false => Ok(Checkpoint::Raw(Input::from_source("data", data, options.dtype))),
     }
+}
+
+/// Whether a file begins as archives do.
+pub fn is_archive(file: &dyn Source) -> Result<bool> {
+    let magic = lmc_gpu::container::header::MAGIC;
+    Ok(file.len() >= magic.len() as u64 && file.read_vec(0, magic.len() as u64)? == magic)
 }

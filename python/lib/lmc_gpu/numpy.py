@@ -9,6 +9,7 @@ import numpy as np
 from . import _native
 from ._codec import choices
 from ._errors import UnsupportedError
+from ._files import is_file, write_all
 from ._memory import TYPES, of_array
 from ._names import code_of, in_order, named, texts
 from ._open import Reader
@@ -55,6 +56,7 @@ def save_file(
     Args:
         tensor_dict: arrays by name. Those that are not contiguous, or big-endian, are copied.
         filename: path of the archive. Without `.lmc` at its end it is the name of the file inside.
+            Or an open file to write to, for an archive that is made in memory first.
         metadata: texts by name.
         base: path of what the archive becomes a delta to. To read it, the base has to be there.
         method, threads, device, progress: as for `lmc_gpu.compress`.
@@ -64,6 +66,9 @@ def save_file(
         UnsupportedError: for types that safetensors files do not have.
     """
     chosen = choices(base=base, method=method, threads=threads, overwrite=True, device=device)
+    if is_file(filename):
+        data = _native.save_tensors(_lent(tensor_dict), texts(metadata), "data.safetensors", chosen)
+        return write_all(filename, data)
     path, name = named(filename)
     _native.save_tensors_file(_lent(tensor_dict), texts(metadata), name, path, chosen, progress)
 
@@ -77,7 +82,7 @@ def load_file(filename, *, base=None, threads=None):
     """The arrays of an archive, or of a raw file, by name. They share one stretch of memory.
 
     Args:
-        filename: path of the archive or file.
+        filename: path of the archive or file, or an open file that can seek.
         base: path of what the archive is a delta to; by default it is looked for beside it.
         threads: how many threads work; one a core by default.
 
