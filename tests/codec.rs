@@ -143,7 +143,9 @@ fn rows_longer_than_half_a_chunk_are_as_good_as_unknown_whatever_number_is_said(
                 let spec = spec(row_words);
                 let made = encode_at_every_level(method, &spec, &bytes, &mut scratch);
                 assert!(made == unknown, "{method} {dtype} {row_words}");
-                check(&spec, made.0, &made.1, &bytes, 0, &mut scratch);
+                let (form, bytes_made) = (made.0, &made.1);
+                let payload = Payload { spec, form, bytes: bytes_made, known: &[] };
+                check(&payload, &bytes, 0, &mut scratch);
             }
         }
     }
