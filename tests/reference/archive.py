@@ -1,9 +1,7 @@
 """Archives: everything of docs/FORMAT.md that stands outside the payloads of chunks."""
 from collections import namedtuple
 from itertools import accumulate
-
 import xxhash
-
 from coders import Reader, check, frame, need
 from forms import TYPES, decode
 
@@ -138,10 +136,8 @@ def within(piece, others):
     return any(at <= piece[0] and sum(piece) <= at + n for at, n in others)
 
 def restore(data, base_files):
-    """Whether an archive is a directory, and the bytes of its files by path.
-
-    base_files are the bytes of the base's files by path; a single one may have another name.
-    """
+    """Whether an archive is a directory, and the bytes of its files by path. `base_files` are those
+    of the base; a single one may have another name."""
     is_directory, entries, base, chunks = open_archive(data)
     starts = list(accumulate((entry.len for entry in entries), initial=0))
     files = list(zip(starts, (entry.len for entry in entries)))

@@ -1,6 +1,5 @@
 """Payloads of chunks: all forms of docs/FORMAT.md but those of the studies."""
 import numpy as np
-
 from coders import Bits, Reader, check, clustered, frame, lanes, need, plane
 from quantised import QUANTISED, quantised
 
@@ -33,10 +32,8 @@ def decode(chunk, length, inputs):
         data = quantised(reader, n, dtype)
     elif form < 6:
         need(exponent if form == 4 else not exponent and dtype < 40, "another form's element type")
-        if form == 4:
-            words = split(reader, n, 8 * word, exponent, chunk.row_words)
-        else:
-            words = group(reader, n, word)
+        four = lambda: split(reader, n, 8 * word, exponent, chunk.row_words)
+        words = four() if form == 4 else group(reader, n, word)
     else:
         need(form < 9 or dtype in F32, "moments of other than 32 bits")
         need(form != 7 or b"" < payload[:1] < b"\6", "no such predictor")
@@ -53,17 +50,16 @@ def decode(chunk, length, inputs):
             else:
                 words = (moment if form == 9 else gradient)(reader, n, *inputs)
     reader.end()
-    if form in (1, 2, 3, 6):
-        return data
-    data = words.astype(f"<u{w}").tobytes()
-    return turned(data, w) if big_endian else data
+    if form not in (1, 2, 3, 6):
+        data = words.astype(f"<u{w}").tobytes()
+        data = turned(data, w) if big_endian else data
+    return data
 
 def group(reader, n, word):
     return sum(plane(reader, n, 8)[1].astype(np.uint64) << 8 * k for k in range(word))
 
 def float_fields(reader, n, bits, exponent, scales):
-    """What forms 4 and 9 begin with. Gives the flags, the base of the window or None, the bits of s,
-    and a function that puts words together of their s."""
+    """What forms 4 and 9 begin with; at last a function that puts words together of their s."""
     flags, base = reader.ints(1, 2)
     r, equal, sign, scaled = flags & 15, flags >> 4 & 1, flags >> 5 & 1, flags >> 6 & 1
     head_bits, width = min(bits, 16), r - equal
@@ -77,7 +73,6 @@ def float_fields(reader, n, bits, exponent, scales):
     s_bits = head_bits - r
     windowed, top = s_bits > 8 or scaled, 1 << (16 if scaled else s_bits)
     need(1 <= base <= top - 254 if windowed else base == 1, "a window of no such base")
-
     def join(s):
         need(s.max() < 1 << s_bits, "a symbol of too many bits")
         head = s << r | rest << equal | sign
@@ -128,12 +123,11 @@ def words_of(floats, instead):
 
 def rounded(x, exponent):
     """32-bit floats to 16 bits."""
+    nearest, nan = x + 0x7FFF + (x >> 16 & 1) >> 16, x >> 16 | 0x40
     if exponent == 5:
-        ordinary = f32(x).astype(np.float16).view(np.uint16).astype(np.uint64)
+        nearest = f32(x).astype(np.float16).view(np.uint16).astype(np.uint64)
         nan = x >> 16 & 0x8000 | 0x7E00 | x >> 13 & 0x3FF
-    else:
-        ordinary, nan = x + 0x7FFF + (x >> 16 & 1) >> 16, x >> 16 | 0x40
-    return np.where(np.isnan(f32(x)), nan, ordinary)
+    return np.where(np.isnan(f32(x)), nan, nearest)
 
 def widened(x, of_f16):
     need(of_f16 < 2, "no such type")

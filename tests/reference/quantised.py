@@ -1,8 +1,6 @@
 """Form 6 of docs/FORMAT.md: groups of quantised elements."""
 from collections import namedtuple
-
 import numpy as np
-
 from coders import need, plane
 
 # Fields are (at, shift, w, of, to): `w` bits from bit `shift` on of the bytes `at` are the bits `to`

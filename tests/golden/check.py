@@ -5,17 +5,19 @@ from pathlib import Path
 
 import xxhash
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "reference"))
 from archive import restore
 from coders import Refused
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "v2"
+GOLDEN = Path(__file__).parent / "v2"
 # Methods of the studies, which are no part of the core.
 STUDIES = ["sem", "xz", "byteplane-xz", "bitplane-xz", "class-group-xz", "exponent-group-xz",
            "lmc", "plmc", "lmc-plain", "long-lmc"]
 BASES = {"delta": "training", "delta-auto": "tuned", "delta-diff": "tuned", "delta-xor": "tuned",
          "delta-gradient": "clipped", "delta-signed": "training", "delta-sizes": "sizes",
          "delta-wide": "wide", "delta-widen": "widened"}
-NAMES = {b"back\\slash": b"1", b"line\nend \x1b[2J": b"22", b"not text \xff\xfe": b"333", b"nothing": b""}
+NAMES = {b"back\\slash": b"1", b"line\nend \x1b[2J": b"22", b"not text \xff\xfe": b"333",
+         b"nothing": b""}
 
 def hash_of(files, only):
     """As in inputs.txt: of all paths, lengths and bytes; that of a single file is `data`."""
