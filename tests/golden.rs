@@ -238,6 +238,27 @@ fn stored_archives_decode_and_the_encoder_still_makes_them() {
     assert!(changed.is_empty(), "other bytes than the stored ones: {changed:?}");
 }
 
+/// Forms, element types, predictors and orders of the format's page that encoders seldom or never
+/// pick, each in a chunk or a few: the archive was put together by other code.
+#[test]
+fn a_stored_archive_of_what_encoders_seldom_pick_decodes() {
+    let read = |name: &str| fs::read(folder().join(name)).unwrap();
+    let base = decompress(&read("base-branches.lmc"), &Options::default()).unwrap();
+    let (_, known) =
+        known_inputs().into_iter().find(|(name, _)| name == "branches").expect("no hash");
+    for level in Level::available() {
+        let options = Options::default().with_level(level).with_base(Some(Base::from_bytes(
+            "base",
+            Arc::from(&base[..]),
+            None,
+        )));
+        let data = decompress(&read("branches.lmc"), &options).unwrap();
+        let hash =
+            hash_of(&vec![("data".into(), data)]) + &hash_of(&vec![("data".into(), base.clone())]);
+        assert_eq!(hash, known, "{level:?}");
+    }
+}
+
 /// Names that are no text, and entries without bytes, which have no digest in the index.
 #[cfg(target_os = "linux")]
 #[test]

@@ -4,7 +4,7 @@ import xxhash
 import zstandard
 
 class Refused(Exception):
-    """What the format does not allow."""
+    pass
 
 def need(condition, why):
     if not condition:
@@ -22,26 +22,20 @@ class Reader:
         need(self.at + n <= len(self.data), "the bytes end within a field")
         self.at += n
         return self.data[self.at - n : self.at]
-
     def int(self, n):
         return int.from_bytes(self.take(n), "little")
-
     def ints(self, *lengths):
         return [self.int(n) for n in lengths]
-
     def varint(self):
-        value = shift = 0
-        while True:
+        byte, value, shift = 128, 0, 0
+        while byte > 127:
             byte = self.int(1)
             value |= (byte & 127) << shift
-            need(value < 1 << 64 and (byte or not shift), "a varint in a longer form, or above 2^64")
+            need(value < 1 << 64 and (byte or not shift), "a varint of another form")
             shift += 7
-            if byte < 128:
-                return value
-
+        return value
     def array(self, n, dtype):
         return np.frombuffer(self.take(n * np.dtype(dtype).itemsize), dtype)
-
     def end(self):
         need(self.at == len(self.data), "there is more than the fields")
 
@@ -54,20 +48,18 @@ class Bits:
         need(self.at + n <= self.len, "a bit string is too short")
         self.at += n
         return self.value >> (self.at - n) & (1 << n) - 1
-
     def end(self):
         need(self.len - self.at < 8 and self.value >> self.at == 0, "bits that are not used")
 
 def frame(data, limit, table=False):
     """The content, of at most `limit` bytes, of one zstd frame."""
-    need(data[:4] == b"\x28\xb5\x2f\xfd", "no zstd frame")
     try:
-        of, decoder = zstandard.get_frame_parameters(data), zstandard.ZstdDecompressor(max_window_size=1 << 31)
+        of = zstandard.get_frame_parameters(data)
+        need(data[:4] == b"\x28\xb5\x2f\xfd" and not of.dict_id, "no frame, or with a dictionary")
         if table:
-            need(of.content_size <= limit, "a table of too many bytes, or of unknown length")
-            need(not of.dict_id and not of.has_checksum, "a table with a dictionary or a checksum")
-            need(data[4] & 32 or of.window_size <= 1 << 23, "a table with a large window")
-        decoder = decoder.decompressobj()
+            small = data[4] & 32 or of.window_size <= 1 << 23
+            need(of.content_size <= limit and not of.has_checksum and small, "no frame of a table")
+        decoder = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
         content = decoder.decompress(data)
     except zstandard.ZstdError as error:
         raise Refused(str(error)) from None
@@ -102,9 +94,8 @@ def frequency_table(reader):
         need(0 <= q[-1] <= largest, "a rank that stands for nothing")
         mantissa, e = (1 << k) + q[-1] % (1 << k), (q[-1] >> k) - 1
         frequencies.append(q[-1] if e < 1 else mantissa << e)
-    string = Bits(reader.take(-(-bits.at // 8)))
-    string.take(bits.at)
-    string.end()
+    used = int.from_bytes(reader.take(-(-bits.at // 8)), "little")
+    need(used < 1 << bits.at, "bits that are not used")
     above, at = sum(frequencies) - 4096, frequencies.index(max(frequencies))
     need(frequencies[first] and frequencies[last] and above >= 0, "frequencies of too little")
     frequencies[at] -= above
@@ -143,7 +134,7 @@ def cascade(reader, n):
     symbols, counts = reader.array(3 * levels, np.uint8), [n] + reader.ints(*[4] * levels)
     need(guard == check(reader.data[reader.at - 1 - 7 * levels : reader.at]), "the cascade's check")
     need(len(set(symbols.tolist())) == 3 * levels, "two symbols of a cascade are equal")
-    need(sorted(counts, reverse=True) == counts, "a level with more than the one before")
+    need(sorted(counts)[::-1] == counts, "a level with more than the one before")
     digits = [packed(reader.take(-(-m // 4)), m, 2) for m in counts[:-1]]
     values = reader.array(counts[-1], np.uint8)
     for k in reversed(range(levels)):
@@ -157,10 +148,8 @@ def plane(reader, n, bits, coders=(0, 1, 2, 3), tables=0, contexts=None):
     """The coder of a plane, and its n values."""
     coder, data = reader.int(1), Reader(reader.take(reader.int(4)))
     need(coder in coders, "no such coder, or not here")
-    if coder == 0:
-        values = np.full(n, data.int(1))
-    elif coder == 1:
-        values = packed(data.take(-(-n * bits // 8)), n, bits)
+    if coder < 2:
+        values = packed(data.take(-(-n * bits // 8)), n, bits) if coder else np.full(n, data.int(1))
     elif coder == 3:
         values = cascade(data, n)
     else:
@@ -177,7 +166,7 @@ def clustered(reader, contexts):
     count = reader.int(1)
     need(1 <= count <= 16, "no such number of clusters")
     starts = list(reader.take(count - 1))
-    need(all(a < b for a, b in zip([0] + starts, starts)), "clusters in another order")
+    need(sorted({0, *starts}) == [0] + starts, "clusters in another order")
     lanes, tables = reader.int(1), [frequency_table(reader) for _ in range(count)]
     clusters = np.searchsorted(starts, contexts, "right").tolist()
     return rans(reader.take(reader.int(4)), lanes, tables, clusters)
