@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -396,3 +397,15 @@ def test_tensors_of_torch_on_both_sides(tmp_path):
     assert [p.tensor().dtype for p in got if p.name == "f"] == [torch.float8_e5m2]
     with pytest.raises(ValueError, match="sparse"):
         publisher.publish(6, {"s": torch.eye(3).to_sparse()})
+
+
+def test_a_policy_learns_from_what_another_process_samples():
+    package("torch")
+    example = pathlib.Path(__file__).parents[1] / "examples" / "policy_gradient.py"
+    if not example.exists():
+        pytest.skip("the examples are not here")
+    program = [sys.executable, str(example), "--steps", "30"]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.splitlines()[-1].split("first ")[1].split(", at last ")
+    assert float(last) > 2 * float(first), done.stdout
