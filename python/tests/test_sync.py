@@ -409,3 +409,18 @@ def test_a_policy_learns_from_what_another_process_samples():
     assert done.returncode == 0, done.stderr
     first, last = done.stdout.splitlines()[-1].split("first ")[1].split(", at last ")
     assert float(last) > 2 * float(first), done.stdout
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_every_change_is_found_at_every_place(kind):
+    from lmc_gpu.sync._subscribe import changed
+
+    for n in [*range(1, 40), 1000]:
+        old = np.arange(n).astype(kind)
+        assert changed(old, old.copy()).size == 0
+        for at in {0, 1, n // 2, n - 1} - ({1} if n == 1 else set()):
+            new = old.copy()
+            new[at] ^= 1
+            found = changed(new, old)
+            assert n < 16 if found is None else found.tolist() == [at]
+        assert changed(old ^ kind(1), old) is None

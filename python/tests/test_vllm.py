@@ -1,5 +1,5 @@
-"""The plug-in of vLLM, with stand-ins for the two names of vLLM that it uses: what they are was read
-in vLLM's `model_loader/base_loader.py`, since vLLM itself is not installed without a GPU."""
+"""The plug-in of vLLM, with stand-ins for the two names of vLLM that it uses: what they are was
+read in vLLM's `model_loader/base_loader.py`, since vLLM itself does not install without a GPU."""
 
 import abc
 import json

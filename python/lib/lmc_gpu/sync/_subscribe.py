@@ -65,6 +65,26 @@ class Update:
         self.changed = []
 
 
+def changed(new, old):
+    """Places of the elements that differ, `None` where they are too many to be worth naming."""
+    # Most of them do not, and are passed over eight bytes at a time.
+    each = 8 // new.itemsize
+    whole = new.size // each
+    head = whole * each
+    coarse = numpy.flatnonzero(new[:head].view(numpy.uint64) != old[:head].view(numpy.uint64))
+    if coarse.size > _SPARSE * new.size:
+        return None
+    if each > 1:
+        pick = lambda words: words[:head].view(numpy.uint64)[coarse].view(words.dtype)
+        fine = numpy.flatnonzero(pick(new) != pick(old))
+        at = coarse[fine // each] * each + fine % each
+    else:
+        at = coarse
+    if head < new.size:
+        at = numpy.concatenate([at, head + numpy.flatnonzero(new[head:] != old[head:])])
+    return None if at.size > _SPARSE * new.size else at
+
+
 class _Pending:
     def __init__(self, update, own, layout, image, patches):
         self.update = update
@@ -257,14 +277,12 @@ class Subscriber:
             return None
         patches = []
         for name, (code, shape, _, _) in layout.places.items():
-            new = words(layout.slot(image, name), code)
-            differs = new != words(self._layout.slot(self._image, name), code)
-            count = numpy.count_nonzero(differs)
-            if count > _SPARSE * new.size:
-                patches.append(Patch(name, code, shape, None, new))
-            elif count:
-                at = numpy.flatnonzero(differs)
-                patches.append(Patch(name, code, shape, at, new[at]))
+            new, old = layout.slot(image, name), self._layout.slot(self._image, name)
+            at = changed(words(new, code), words(old, code))
+            if at is None:
+                patches.append(Patch(name, code, shape, None, words(new, code)))
+            elif at.size:
+                patches.append(Patch(name, code, shape, at, words(new, code)[at]))
         return patches
 
     def apply(self, apply_to=None, *, load=None, patch=None):
