@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -396,3 +397,30 @@ def test_tensors_of_torch_on_both_sides(tmp_path):
     assert [p.tensor().dtype for p in got if p.name == "f"] == [torch.float8_e5m2]
     with pytest.raises(ValueError, match="sparse"):
         publisher.publish(6, {"s": torch.eye(3).to_sparse()})
+
+
+def test_a_policy_learns_from_what_another_process_samples():
+    package("torch")
+    example = pathlib.Path(__file__).parents[1] / "examples" / "policy_gradient.py"
+    if not example.exists():
+        pytest.skip("the examples are not here")
+    program = [sys.executable, str(example), "--steps", "30"]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    first, last = done.stdout.splitlines()[-1].split("first ")[1].split(", at last ")
+    assert float(last) > 2 * float(first), done.stdout
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
+def test_every_change_is_found_at_every_place(kind):
+    from lmc_gpu.sync._subscribe import changed
+
+    for n in [*range(1, 40), 1000]:
+        old = np.arange(n).astype(kind)
+        assert changed(old, old.copy()).size == 0
+        for at in {0, 1, n // 2, n - 1} - ({1} if n == 1 else set()):
+            new = old.copy()
+            new[at] ^= 1
+            found = changed(new, old)
+            assert n < 16 if found is None else found.tolist() == [at]
+        assert changed(old ^ kind(1), old) is None

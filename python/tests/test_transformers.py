@@ -92,8 +92,23 @@ def test_a_fine_tuned_model_is_a_delta_to_what_it_was_made_from(tmp_path):
         save_pretrained(model, tmp_path / "c", base=tmp_path / "b", max_shard_size="50KB")
 
 
-def test_what_was_not_saved_to_its_end_is_not_loaded(tmp_path):
+def test_what_was_not_saved_to_its_end_is_not_loaded(tmp_path, monkeypatch):
     model = llama()
+    save_pretrained(model, tmp_path / "m", max_shard_size="100KB")
+    save_pretrained(model, tmp_path / "m")
+    assert len(list((tmp_path / "m").glob("*.lmc"))) == 1
+    with pytest.raises(lmc_gpu.ArgumentError, match="delta to itself"):
+        save_pretrained(model, tmp_path / "m", base=tmp_path / "m")
+
+    def full(*_, **__):
+        raise lmc_gpu.StorageError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lmc_gpu.transformers.compress_file", full)
+        with pytest.raises(lmc_gpu.StorageError):
+            save_pretrained(model, tmp_path / "m")
+    with pytest.raises(lmc_gpu.MissingFileError, match="to its end"):
+        from_pretrained(transformers.AutoModelForCausalLM, tmp_path / "m")
     save_pretrained(model, tmp_path / "m")
     index = tmp_path / "m" / INDEX
     text = index.read_text()
@@ -182,6 +197,15 @@ def test_a_run_that_is_killed_resumes_from_the_store_to_the_same_losses(tmp_path
     assert min(after) == 7 and len(expected) == 12
     assert {**{k: v for k, v in before.items() if k < 7}, **after} == expected
     assert store.steps() == [2, 4, 6, 8, 10, 12] and store.verify()["ok"]
+    # From an earlier step the run goes its own way.
+    callback = ArchiveCallback(store)
+    callback.on_train_begin(None, transformers.TrainerState(global_step=4), None)
+    args = transformers.TrainingArguments(str(tmp_path / "cut/out"), report_to=[], use_cpu=True)
+    restore_checkpoint(store, args.output_dir, step=6)
+    callback.on_save(args, transformers.TrainerState(global_step=6), None)
+    assert store.steps() == [2, 4, 6] and store.verify()["ok"]
+    with pytest.raises(lmc_gpu.ArgumentError, match="of another run"):
+        callback.on_train_begin(None, transformers.TrainerState(global_step=0), None)
 
 
 def test_half_a_checkpoint_is_not_stored(tmp_path):

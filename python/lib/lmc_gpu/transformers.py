@@ -7,6 +7,7 @@ model.safetensors.lmc.index.json              which tensor is in which shard
 
 import json
 import os
+import re
 import shutil
 import tempfile
 import warnings
@@ -25,6 +26,7 @@ __all__ = ["ArchiveCallback", "from_pretrained", "restore_checkpoint", "save_pre
 
 INDEX = "model.safetensors.lmc.index.json"
 _CHECKPOINT = "checkpoint-{}"
+_SHARD = re.compile(r"model(?:-\d{5}-of-\d{5})?\.safetensors\.lmc")
 # What a Trainer writes last into a checkpoint.
 _LAST = "trainer_state.json"
 
@@ -60,6 +62,8 @@ def save_pretrained(
     """
     directory = os.path.abspath(os.fspath(directory))
     os.makedirs(directory, exist_ok=True)
+    if base is not None and os.path.realpath(base) == os.path.realpath(directory):
+        raise ArgumentError(f"{directory} is to be a delta to itself: save it elsewhere")
     beside = os.path.dirname(directory) if scratch is None else scratch
     total = [0, 0]
     with tempfile.TemporaryDirectory(dir=beside, prefix=".lmc-") as raw:
@@ -67,6 +71,9 @@ def save_pretrained(
         names = sorted(os.listdir(raw))
         shards = [n for n in names if n.endswith(".safetensors")]
         files = {}
+        # From here on there is no whole model until the new one is.
+        if shards and os.path.exists(os.path.join(directory, INDEX)):
+            os.remove(os.path.join(directory, INDEX))
         for name in shards:
             source, packed = os.path.join(raw, name), os.path.join(directory, name + ".lmc")
             files[name] = _tensors_of(source)
@@ -83,6 +90,9 @@ def save_pretrained(
         if shards:
             where = None if base is None else os.path.relpath(os.path.abspath(base), directory)
             _write_index(directory, files, total[0], where)
+            for name in os.listdir(directory):
+                if _SHARD.fullmatch(name) and name.removesuffix(".lmc") not in files:
+                    os.remove(os.path.join(directory, name))
     ratio = total[1] / total[0] if total[0] else 1.0
     return {"input_bytes": total[0], "output_bytes": total[1], "ratio": ratio}
 
@@ -206,7 +216,9 @@ def _model_class(cls, config):
 class ArchiveCallback(_transformers.TrainerCallback):
     """Puts every checkpoint of a `Trainer` into a store, as a delta to the one before.
 
-    A checkpoint is stored when the Trainer has written all of it, before training goes on.
+    A checkpoint is stored when the Trainer has written all of it, before training goes on. A run
+    that is resumed goes its own way: with its first checkpoint, later ones of the run before are
+    removed from the store. A run that begins anew needs a store of its own.
 
     Args:
         store: directory of the store, made where it is none, or an `lmc_gpu.Store`.
@@ -222,6 +234,17 @@ class ArchiveCallback(_transformers.TrainerCallback):
         self.store = store if isinstance(store, Store) else Store(store, create=True, **options)
         self.keep_raw = keep_raw
         self.saved = []
+        self._after = None
+
+    def on_train_begin(self, args, state, control, **others):
+        """Looks whether the store is that of this run."""
+        steps = self.store.steps()
+        if state.global_step == 0 and steps:
+            raise ArgumentError(
+                f"the store {self.store.path} has checkpoints up to {steps[-1]} of another run: "
+                "choose another directory, or resume that run with restore_checkpoint"
+            )
+        self._after = state.global_step
 
     def on_save(self, args, state, control, **others):
         """Stores the checkpoint that was just written."""
@@ -233,9 +256,10 @@ class ArchiveCallback(_transformers.TrainerCallback):
         if not os.path.exists(os.path.join(path, _LAST)):
             warnings.warn(f"{path} has no {_LAST}, so it is not stored", stacklevel=2)
             return
-        # A run that was resumed comes to steps again, and goes its own way from there on.
-        replace = step in self.store.steps()
-        self.saved.append(self.store.save(path, step, replace=replace))
+        if self._after is not None and any(s > self._after for s in self.store.steps()):
+            self.store.gc(drop_after=self._after)
+        self._after = None
+        self.saved.append(self.store.save(path, step))
         if not self.keep_raw:
             shutil.rmtree(path)
 

@@ -19,8 +19,19 @@ A subscriber that was away reads the deltas that it missed, or the last full and
 whichever is less. One that finds a publisher that was started anew takes its first full.
 """
 
+from ._disk import DiskDelta, read_disk_delta
 from ._publish import Publisher
 from ._subscribe import Patch, Subscriber, Update
 from ._transport import Directory, Server, Web
 
-__all__ = ["Directory", "Patch", "Publisher", "Server", "Subscriber", "Update", "Web"]
+__all__ = [
+    "Directory",
+    "DiskDelta",
+    "Patch",
+    "Publisher",
+    "Server",
+    "Subscriber",
+    "Update",
+    "Web",
+    "read_disk_delta",
+]

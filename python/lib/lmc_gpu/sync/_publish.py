@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import operator
 import time
 import uuid
 
@@ -92,7 +93,7 @@ class Publisher:
         """Publishes weights. When this returns, subscribers can have them.
 
         Args:
-            step: a number that means something to the trainer.
+            step: a whole number, or a text, that means something to the trainer.
             named_tensors: a dictionary, or pairs of name and tensor, one at a time: a tensor is
                 copied before the next one is asked for. Tensors of torch on any device, or arrays.
 
@@ -104,6 +105,11 @@ class Publisher:
             ArgumentError: where another publisher writes to the same place.
         """
         started = time.perf_counter()
+        if not isinstance(step, str):
+            try:
+                step = operator.index(step)
+            except TypeError:
+                raise ArgumentError(f"the step is a number or a text, not {step!r}") from None
         latest = self._latest()
         if self._id is not None and (latest is None or latest["run"] != self._run):
             raise ArgumentError("another publisher writes to the same place: choose one for each")

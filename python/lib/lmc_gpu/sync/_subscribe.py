@@ -1,6 +1,7 @@
 """The side of whoever uses the weights."""
 
 import json
+import threading
 import time
 
 import numpy
@@ -64,6 +65,26 @@ class Update:
         self.changed = []
 
 
+def changed(new, old):
+    """Places of the elements that differ, `None` where they are too many to be worth naming."""
+    # Most of them do not, and are passed over eight bytes at a time.
+    each = 8 // new.itemsize
+    whole = new.size // each
+    head = whole * each
+    coarse = numpy.flatnonzero(new[:head].view(numpy.uint64) != old[:head].view(numpy.uint64))
+    if coarse.size > _SPARSE * new.size:
+        return None
+    if each > 1:
+        pick = lambda words: words[:head].view(numpy.uint64)[coarse].view(words.dtype)
+        fine = numpy.flatnonzero(pick(new) != pick(old))
+        at = coarse[fine // each] * each + fine % each
+    else:
+        at = coarse
+    if head < new.size:
+        at = numpy.concatenate([at, head + numpy.flatnonzero(new[head:] != old[head:])])
+    return None if at.size > _SPARSE * new.size else at
+
+
 class _Pending:
     def __init__(self, update, own, layout, image, patches):
         self.update = update
@@ -96,6 +117,7 @@ class Subscriber:
         self._image = None
         self._spare = None
         self._pending = None
+        self._turn = threading.Lock()
         self.version = None
         self.step = None
 
@@ -121,17 +143,24 @@ class Subscriber:
             raise CorruptError(f"{name_of(version, 'json')} is damaged: {error}") from error
         return found
 
+    def _latest(self):
+        """The latest version and its id, `None` where nothing was published yet."""
+        text = self._transport.get("latest.json", _MANIFEST)
+        if text is None:
+            return None
+        try:
+            latest = json.loads(text)
+            return int(latest["version"]), str(latest["id"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptError(f"latest.json is damaged: {error}") from error
+
     def _plan(self, known):
         """The archives that lead from what is known to the latest version: whether they begin with
         a full, and their manifests; `None` where it is the latest."""
-        text = self._transport.get("latest.json", _MANIFEST)
-        if text is None:
+        latest = self._latest()
+        if latest is None:
             raise MissingFileError("nothing was published there yet")
-        try:
-            latest = json.loads(text)
-            version, own = int(latest["version"]), str(latest["id"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorruptError(f"latest.json is damaged: {error}") from error
+        version, own = latest
         if own == known:
             return None
         ahead, best, best_cost, cost = [], None, None, 0
@@ -161,7 +190,7 @@ class Subscriber:
 
     def prefetch(self):
         """Reads and decodes the latest version, and works out what changes. Nothing is applied, so
-        this may run in a thread while the weights are in use.
+        this may run in a thread while the weights are in use; `apply` waits for it.
 
         Returns:
             Whether there is something to apply.
@@ -170,6 +199,10 @@ class Subscriber:
             MissingFileError: where nothing was published yet.
             CorruptError, StorageError: where reading failed; what was there before stays.
         """
+        with self._turn:
+            return self._prefetch()
+
+    def _prefetch(self):
         started = time.perf_counter()
         pending = self._pending
         known = self._id if pending is None else pending.id
@@ -244,14 +277,12 @@ class Subscriber:
             return None
         patches = []
         for name, (code, shape, _, _) in layout.places.items():
-            new = words(layout.slot(image, name), code)
-            differs = new != words(self._layout.slot(self._image, name), code)
-            count = numpy.count_nonzero(differs)
-            if count > _SPARSE * new.size:
-                patches.append(Patch(name, code, shape, None, new))
-            elif count:
-                at = numpy.flatnonzero(differs)
-                patches.append(Patch(name, code, shape, at, new[at]))
+            new, old = layout.slot(image, name), self._layout.slot(self._image, name)
+            at = changed(words(new, code), words(old, code))
+            if at is None:
+                patches.append(Patch(name, code, shape, None, words(new, code)))
+            elif at.size:
+                patches.append(Patch(name, code, shape, at, words(new, code)[at]))
         return patches
 
     def apply(self, apply_to=None, *, load=None, patch=None):
@@ -268,6 +299,10 @@ class Subscriber:
         Returns:
             An `Update`, `None` where nothing was prefetched.
         """
+        with self._turn:
+            return self._apply(apply_to, load, patch)
+
+    def _apply(self, apply_to, load, patch):
         pending = self._pending
         if pending is None:
             return None
@@ -305,8 +340,8 @@ class Subscriber:
         end = None if timeout is None else time.monotonic() + timeout
         known = self._id if self._pending is None else self._pending.id
         while True:
-            text = self._transport.get("latest.json", _MANIFEST)
-            if text is not None and json.loads(text).get("id") != known:
+            latest = self._latest()
+            if latest is not None and latest[1] != known:
                 return True
             if end is not None and time.monotonic() >= end:
                 return False

@@ -30,6 +30,7 @@ class Archives:
         self.threads = threads
         self._open = {}
         self._items = None
+        self._chunks = {}
 
     def bases(self):
         """What is known of the bases of its archives: by archive, the paths of a chain of
@@ -56,18 +57,13 @@ class Archives:
         found = self.metadata.state_dict_metadata.get(index.fqn)
         if file == OBJECTS:
             return Item(index.fqn, file, name)
-        for chunk in getattr(found, "chunks", ()):
-            if chunk.offsets == index.offset:
-                return Item(
-                    index.fqn,
-                    file,
-                    name,
-                    tuple(chunk.offsets),
-                    tuple(chunk.sizes),
-                    tuple(found.size),
-                    found.properties.dtype,
-                )
-        return None
+        if index.fqn not in self._chunks:
+            self._chunks = {index.fqn: {c.offsets: c.sizes for c in getattr(found, "chunks", ())}}
+        sizes = self._chunks[index.fqn].get(index.offset)
+        if sizes is None:
+            return None
+        offsets, sizes, shape = tuple(index.offset), tuple(sizes), tuple(found.size)
+        return Item(index.fqn, file, name, offsets, sizes, shape, found.properties.dtype)
 
     def _archive(self, relative):
         opened = self._open.get(relative)
@@ -110,7 +106,7 @@ class Archives:
             and tuple(found.size) == item.shape
             and found.properties.dtype == item.dtype
             and all(
-                is_archived(self.metadata.storage_data[MetadataIndex(item.fqn, c.offsets)])
+                is_archived(self.metadata.storage_data.get(MetadataIndex(item.fqn, c.offsets)))
                 for c in found.chunks
                 if overlap(c.offsets, c.sizes, item.offsets, item.sizes)
             )
