@@ -6,11 +6,9 @@
 //! both alike.
 
 use lmc_gpu::{
-    Options,
-    codec::Method,
-    compress_into, decompress_into,
+    Method, Options, compress_into, decompress_into,
     dtype::Dtype,
-    study::bench::synthetic::{self, Family, Spec},
+    internals::study::bench::synthetic::{self, Family, Spec},
 };
 use std::time::{Duration, Instant};
 

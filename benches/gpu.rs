@@ -18,16 +18,14 @@
 //! ```
 
 use lmc_gpu::{
-    Options,
-    codec::{Accelerator, Method},
+    Accelerator, Method, Options,
     dtype::Dtype,
     gpu::{
         Buffer, Chunk, Device, Encoder, Plan, Planes, Recorder, Region, Resident, Selector,
         Symbols, Transform, Transformer, wgpu,
     },
-    shader::*,
+    internals::{shader::*, transform::split::Split},
     store::{Checkpointer, CheckpointerOptions, DeviceTensor, Policy, Snapshot, Store},
-    transform::split::Split,
 };
 use std::{
     sync::Arc,

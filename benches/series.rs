@@ -13,11 +13,9 @@
 //! figures less.
 
 use lmc_gpu::{
-    Options,
-    archive::Base,
-    compress_into, decompress_into,
+    Base, Options, compress_into, decompress_into,
     dtype::Dtype,
-    study::bench::synthetic::{self, Family, Spec},
+    internals::study::bench::synthetic::{self, Family, Spec},
 };
 use std::time::{Duration, Instant};
 

@@ -13,8 +13,8 @@
 
 use lmc_gpu::{
     Options, Result,
-    container::hash64,
     dtype::Dtype,
+    internals::container::hash64,
     store::{
         Bytes, Checkpointer, CheckpointerOptions, Policy, SaveOptions, Snapshot, Store, Tensor,
     },

@@ -21,7 +21,7 @@ mod options;
 mod read;
 mod write;
 
-pub use access::{Archive, ArchivedFile, Base, ChunkInfo, Input, is_archive};
+pub use access::{Archive, Base, Input};
 pub use checkpoint::{Checkpoint, CheckpointFile};
 pub use disk::{AtomicFile, remove_temporaries};
 pub(crate) use disk::{Holder, holder};
@@ -29,10 +29,10 @@ pub use inspection::{FileInfo, Inspection, SpanInfo, inspect};
 pub(crate) use options::with_methods;
 pub use options::{Options, Overwrite, Progress};
 pub use read::{
-    Damage, Extracted, Restored, decompress, decompress_into, decompress_stream,
-    decompress_to_writer, extract, extract_to, is_salvageable, verify_stream,
+    Damage, Restored, decompress, decompress_into, decompress_stream, decompress_to_writer,
+    extract, extract_to, is_salvageable, verify_stream,
 };
 pub use write::{
-    CHUNK_WORDS, Summary, compress, compress_files, compress_into, compress_path, compress_reader,
+    Summary, compress, compress_files, compress_into, compress_path, compress_reader,
     compress_stream, compress_to_writer,
 };

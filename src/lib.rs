@@ -16,29 +16,38 @@
 // Other processors leave alone what only the kernels of x86-64 use.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_variables))]
 
-pub mod archive;
-pub mod bits;
+mod archive;
+mod bits;
 #[cfg(feature = "cli")]
+#[doc(hidden)]
 pub mod cli;
-pub mod codec;
-pub mod container;
+mod codec;
+mod container;
 pub mod dtype;
-pub mod entropy;
-pub mod error;
-pub mod format;
+mod entropy;
+mod error;
+mod format;
 #[cfg(feature = "gpu")]
 pub mod gpu;
-pub mod hash;
-pub mod pipeline;
-pub mod predict;
-pub mod shader;
-pub mod simd;
-pub mod source;
+mod hash;
+#[doc(hidden)]
+pub mod internals;
+mod pipeline;
+mod predict;
+mod shader;
+mod simd;
+mod source;
 pub mod store;
 #[cfg(feature = "study")]
-pub mod study;
-pub mod text;
-pub mod transform;
+mod study;
+mod text;
+mod transform;
 
-pub use archive::{Archive, Options, compress, compress_into, decompress, decompress_into};
+pub use archive::{
+    Archive, Base, Damage, Options, Overwrite, Progress, Restored, Summary, compress,
+    compress_into, compress_path, decompress, decompress_into, remove_temporaries,
+};
+pub use codec::{Accelerator, Method, Usage};
+pub use container::{Entry, EntryKind, Limits, Name};
 pub use error::{Error, Result};
+pub use pipeline::Cancel;

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Rng, safetensors, sample_file};
 use lmc_gpu::{
-    Archive, Error, Options, codec::Method, compress, container::Limits, decompress, dtype::Dtype,
-    simd::Level,
+    Archive, Error, Limits, Method, Options, compress, decompress, dtype::Dtype,
+    internals::simd::Level,
 };
 use proptest::prelude::*;
 use std::{panic::AssertUnwindSafe, sync::Arc};
@@ -230,7 +230,7 @@ fn other_files_newer_versions_and_old_limits_are_told_apart() {
     assert!(matches!(fails(&archive[..10]), Error::Truncated(_)));
     let mut newer = archive.clone();
     newer[8] = 9;
-    let check = lmc_gpu::container::hash64(&newer[..20]) as u32;
+    let check = lmc_gpu::internals::container::hash64(&newer[..20]) as u32;
     newer[20..24].copy_from_slice(&check.to_le_bytes());
     let message = fails(&newer).to_string();
     assert!(message.contains("version 9") && message.contains("newer"), "{message}");

@@ -1,14 +1,12 @@
 //! Deltas: archives against a base, and checkpoints whose tensors predict each other.
 
 use lmc_gpu::{
-    Error, Options,
-    archive::{
-        Archive, Base, Checkpoint, Input, compress_files, compress_path, decompress_stream,
-        extract, verify_stream,
+    Archive, Base, Error, Method, Options, compress_path,
+    internals::{
+        archive::{Checkpoint, Input, compress_files, decompress_stream, extract, verify_stream},
+        simd::Level,
+        source::Source,
     },
-    codec::Method,
-    simd::Level,
-    source::Source,
 };
 use std::{
     fs,

@@ -1,9 +1,11 @@
 //! Input and bases that change while they are read.
 
 use lmc_gpu::{
-    Error, Options,
-    archive::{Archive, Base, Input, Summary, compress_files, compress_path},
-    source::Source,
+    Archive, Base, Error, Options, Summary, compress_path,
+    internals::{
+        archive::{Input, compress_files},
+        source::Source,
+    },
     store::{Policy, SaveOptions, Store},
 };
 use std::{

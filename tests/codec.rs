@@ -5,13 +5,16 @@ mod common;
 
 use common::Rng;
 use lmc_gpu::{
-    codec::{
-        ChunkSpec, KnownCoded, Method, Offer, Predictor, Scratch, decode, decode_known, encode,
-        encode_known,
-    },
+    Method,
     dtype::Dtype,
-    hash::digest_of,
-    simd::Level,
+    internals::{
+        codec::{
+            ChunkSpec, KnownCoded, Offer, Predictor, Scratch, decode, decode_known, encode,
+            encode_known,
+        },
+        hash::digest_of,
+        simd::Level,
+    },
 };
 
 const METHODS: [&str; 5] = ["fast", "auto", "max", "cascade", "rans"];

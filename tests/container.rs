@@ -1,17 +1,18 @@
 //! Archives put together record by record: both readers take the same ones.
 
 use lmc_gpu::{
-    Archive, Error, Options,
-    archive::{Input, compress_files, verify_stream},
-    compress,
-    container::{
-        ChunkMeta, Entry, EntryKind, Header, Index, Manifest, Origin, Piece, RecordHeader,
-        RecordType, Reference, Trailer, digest_of, hash64, hash128,
-        header::{FEATURE_BASE, HEADER_LEN, TRAILER_LEN, VERSION},
-        index::IndexedRecord,
-    },
+    Archive, Entry, EntryKind, Error, Options, compress,
     dtype::Dtype,
-    source::Source,
+    internals::{
+        archive::{Input, compress_files, verify_stream},
+        container::{
+            ChunkMeta, Header, Index, Manifest, Origin, Piece, RecordHeader, RecordType, Reference,
+            Trailer, digest_of, hash64, hash128,
+            header::{FEATURE_BASE, HEADER_LEN, TRAILER_LEN, VERSION},
+            index::IndexedRecord,
+        },
+        source::Source,
+    },
 };
 
 /// Type, metadata, payload.

@@ -2,7 +2,7 @@
 
 #![cfg(not(feature = "study"))]
 
-use lmc_gpu::{Error, Options, archive::compress_into, codec::Method};
+use lmc_gpu::{Error, Method, Options, compress_into};
 
 #[test]
 fn a_build_without_the_studies_names_the_method_that_it_lacks() {

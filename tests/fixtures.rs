@@ -3,10 +3,7 @@
 //! `tests/fixtures` holds the first rows of a few of its tensors: weights in bf16 and f32 and both
 //! moments of AdamW. Where `LMC_DATA` names a folder with the whole series, that is tried too.
 
-use lmc_gpu::{
-    Options,
-    archive::{Archive, Base, compress_path},
-};
+use lmc_gpu::{Archive, Base, Options, compress_path};
 use std::{
     fs,
     path::{Path, PathBuf},

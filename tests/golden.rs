@@ -14,15 +14,14 @@ mod input;
 
 use input::Files;
 use lmc_gpu::{
-    Error, Options,
-    archive::{Archive, Base, compress_path, compress_reader, decompress_stream},
-    codec::Method,
-    compress,
-    container::hash64,
-    decompress,
+    Archive, Base, Error, Method, Options, compress, compress_path, decompress,
     dtype::Dtype,
-    simd::Level,
-    source::Source,
+    internals::{
+        archive::{compress_reader, decompress_stream},
+        container::hash64,
+        simd::Level,
+        source::Source,
+    },
 };
 use std::{
     collections::BTreeSet,
@@ -266,7 +265,8 @@ fn an_archive_of_version_1_is_refused_with_its_version() {
     for refused in [
         Archive::from_bytes(old, Options::default().limits).map(|_| ()),
         decompress(old, &Options::default()).map(|_| ()),
-        lmc_gpu::archive::verify_stream(&mut &old[..], &Options::default(), false).map(|_| ()),
+        lmc_gpu::internals::archive::verify_stream(&mut &old[..], &Options::default(), false)
+            .map(|_| ()),
     ] {
         let Err(Error::Unsupported(why)) = refused else { panic!("{refused:?}") };
         assert!(why.contains("version 1") && why.contains("version 2"), "{why}");

@@ -2,9 +2,8 @@
 //! as the gradients that made them, whatever the order of operations, and whatever the gradients.
 
 use lmc_gpu::{
-    Options,
-    archive::{Archive, Base, compress_path, decompress_stream},
-    simd::Level,
+    Archive, Base, Options, compress_path,
+    internals::{archive::decompress_stream, simd::Level},
 };
 use std::{fs, path::Path};
 
@@ -132,7 +131,8 @@ fn bits(base: &State, new: &State) -> (f64, bool) {
         }
     }
     let opened = Archive::open(&out, options.limits).unwrap();
-    let found = opened.chunks.iter().any(|c| c.meta.form == lmc_gpu::codec::form::GRADIENT);
+    let found =
+        opened.chunks.iter().any(|c| c.meta.form == lmc_gpu::internals::codec::form::GRADIENT);
     (8.0 * archive.len() as f64 / N as f64, found)
 }
 

@@ -2,11 +2,11 @@
 //! makes of it. One test at a time, so that each sees its own.
 
 use lmc_gpu::{
-    Archive, Error, Options,
-    archive::{compress_path, decompress_stream, decompress_to_writer, inspect, verify_stream},
-    codec::Method,
-    container::Limits,
-    source::Source,
+    Archive, Error, Limits, Method, Options, compress_path,
+    internals::{
+        archive::{decompress_stream, decompress_to_writer, inspect, verify_stream},
+        source::Source,
+    },
 };
 use std::{
     alloc::{GlobalAlloc, Layout, System},

@@ -3,12 +3,13 @@
 #![cfg(unix)]
 
 use lmc_gpu::{
-    Archive, Error, Options,
-    archive::{
-        Base, Input, compress_files, compress_path, compress_reader, compress_stream,
-        decompress_stream, inspect,
+    Archive, Base, Error, Options, compress_path,
+    internals::{
+        archive::{
+            Input, compress_files, compress_reader, compress_stream, decompress_stream, inspect,
+        },
+        source::Source,
     },
-    source::Source,
 };
 use std::{
     ffi::OsStr,
@@ -174,7 +175,7 @@ fn a_path_that_stands_twice_is_refused() {
         assert!(matches!(made, Err(Error::InvalidArgument(_))), "{paths:?}");
     }
     let mut input = Input::from_bytes("a", b"abc", None);
-    let entry = lmc_gpu::container::Entry { len: 0, ..input.manifest.entries[0].clone() };
+    let entry = lmc_gpu::Entry { len: 0, ..input.manifest.entries[0].clone() };
     input.manifest.entries.push(entry);
     input.manifest.is_directory = true;
     let out = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@
 mod series;
 
 use lmc_gpu::{
-    container::hash64,
+    internals::container::hash64,
     store::{GcOptions, Policy, SaveOptions, Store},
 };
 use series::{assert_restores, checkpoint, fill};

@@ -4,8 +4,7 @@
 mod series;
 
 use lmc_gpu::{
-    Error, Options,
-    archive::{Archive, compress_path},
+    Archive, Error, Options, compress_path,
     store::{Policy, SaveOptions, Store},
 };
 use series::{assert_restores, checkpoint};

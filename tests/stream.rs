@@ -1,12 +1,9 @@
 //! Archives written to and read from pipes.
 
 use lmc_gpu::{
-    Archive, Error, Options,
-    archive::{
-        compress_path, compress_reader, decompress_stream, decompress_to_writer, verify_stream,
-    },
-    codec::Method,
+    Archive, Error, Method, Options, compress_path,
     dtype::Dtype,
+    internals::archive::{compress_reader, decompress_stream, decompress_to_writer, verify_stream},
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::{fs, io::Read};

@@ -4,9 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use lmc_gpu::{
-    Archive, Options,
-    archive::{decompress_to_writer, verify_stream},
-    container::Limits,
+    Archive, Limits, Options,
+    internals::archive::{decompress_to_writer, verify_stream},
 };
 
 #[allow(clippy::needless_update, reason = "other limits keep their defaults")]

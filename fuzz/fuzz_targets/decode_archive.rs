@@ -2,7 +2,7 @@
 //! Bytes as an archive: opened, read at random and decoded, or refused.
 
 use libfuzzer_sys::fuzz_target;
-use lmc_gpu::{Archive, Options, container::Limits};
+use lmc_gpu::{Archive, Limits, Options};
 
 fuzz_target!(|data: &[u8]| {
     let limits = Limits { chunk_len: 1 << 20, table_len: 1 << 20, memory: 16 << 20 };

@@ -4,9 +4,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use lmc_gpu::{
-    codec::{self, ChunkSpec, Method, Scratch},
+    Method,
     dtype::Dtype,
-    simd::Level,
+    internals::{
+        codec::{self, ChunkSpec, Scratch},
+        simd::Level,
+    },
 };
 
 fuzz_target!(|data: &[u8]| {

@@ -4,12 +4,15 @@
 
 use libfuzzer_sys::fuzz_target;
 use lmc_gpu::{
-    codec::{
-        ChunkSpec, Method, Offer, Predictor, Scratch, decode_known, encode_known,
-        form::{DELTA, GRADIENT, MOMENT, XOR},
-    },
+    Method,
     dtype::Dtype,
-    simd::Level,
+    internals::{
+        codec::{
+            ChunkSpec, Offer, Predictor, Scratch, decode_known, encode_known,
+            form::{DELTA, GRADIENT, MOMENT, XOR},
+        },
+        simd::Level,
+    },
 };
 
 fuzz_target!(|data: &[u8]| {
@@ -27,14 +30,8 @@ fuzz_target!(|data: &[u8]| {
     let known =
         |len: usize| -> Vec<u8> { base.iter().chain(&[0]).copied().cycle().take(len).collect() };
     let (own, narrow, wide) = (known(n * dtype.word_len()), known(2 * n), known(4 * n));
-    let inputs: [&[&[u8]]; 6] = [
-        &[&own],
-        &[&own, &wide],
-        &[&wide],
-        &[&narrow],
-        &[&wide, &wide],
-        &[&wide, &wide, &wide],
-    ];
+    let inputs: [&[&[u8]]; 6] =
+        [&[&own], &[&own, &wide], &[&wide], &[&narrow], &[&wide, &wide], &[&wide, &wide, &wide]];
     let mut results: [Option<Option<Vec<u8>>>; 6] = Default::default();
     for level in Level::available() {
         for (inputs, first) in inputs.iter().zip(&mut results) {

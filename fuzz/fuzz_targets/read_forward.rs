@@ -3,9 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use lmc_gpu::{
-    Options,
-    archive::{decompress_to_writer, verify_stream},
-    container::Limits,
+    Limits, Options,
+    internals::archive::{decompress_to_writer, verify_stream},
 };
 
 #[allow(clippy::needless_update, reason = "other limits keep their defaults")]

@@ -7,10 +7,11 @@ use crate::{
     work::{self, Control},
 };
 use lmc_gpu::{
-    Error, Result,
-    archive::{self, CheckpointFile},
-    container::EntryKind,
-    source::Source,
+    EntryKind, Error, Result,
+    internals::{
+        archive::{self, CheckpointFile},
+        source::Source,
+    },
 };
 use pyo3::{
     prelude::*,
@@ -88,7 +89,7 @@ impl Checkpoint {
     /// Path, length and whether it is a directory, of every entry.
     fn files(&self) -> Vec<(String, u64, bool)> {
         let entries = self.inner.manifest().entries.iter();
-        let one = |e: &lmc_gpu::container::Entry| {
+        let one = |e: &lmc_gpu::Entry| {
             (e.path.to_text().into_owned(), e.len, e.kind == EntryKind::Directory)
         };
         entries.map(one).collect()
@@ -185,7 +186,9 @@ fn read_parallel(
     threads: usize,
     control: &Control,
 ) -> Result<()> {
-    let threads = lmc_gpu::pipeline::worker_count(threads).min(out.len().div_ceil(2 * STEP)).max(1);
+    let threads = lmc_gpu::internals::pipeline::worker_count(threads)
+        .min(out.len().div_ceil(2 * STEP))
+        .max(1);
     let part = out.len().div_ceil(threads).next_multiple_of(STEP);
     let read = |at: u64, out: &mut [u8]| -> Result<()> {
         for (i, step) in out.chunks_mut(STEP).enumerate() {

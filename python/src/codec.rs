@@ -11,8 +11,10 @@ use crate::{
 };
 use lmc_gpu::{
     Archive, Error, Result,
-    archive::{self, Checkpoint, Input},
-    source::Source,
+    internals::{
+        archive::{self, Checkpoint, Input},
+        source::Source,
+    },
     store::{Tensor, safetensors},
 };
 use pyo3::{prelude::*, types::PyBytes};
@@ -98,7 +100,7 @@ pub fn compress_file(
     let file = source.display().to_string();
     work::run(py, Some(&file), progress, move |control| {
         let options = control.options(plan.open()?);
-        archive::compress_path(&source, &out, &options).map(|s| report::summary(&s))
+        lmc_gpu::compress_path(&source, &out, &options).map(|s| report::summary(&s))
     })
 }
 
@@ -236,7 +238,7 @@ pub fn save_bytes_file(
 
 /// Opens a checkpoint in memory: an archive, or a raw file.
 pub fn open_in_memory(data: Buffer, options: &lmc_gpu::Options) -> Result<Checkpoint> {
-    match data.as_ref().starts_with(&lmc_gpu::container::header::MAGIC) {
+    match data.as_ref().starts_with(&lmc_gpu::internals::container::header::MAGIC) {
         true => {
             let archive = Archive::from_source(Box::new(data), options.limits)?;
             if options.base.is_some() {

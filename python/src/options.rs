@@ -2,10 +2,7 @@
 
 use crate::{buffer::Buffer, error::raise};
 use lmc_gpu::{
-    Error, Options, Result,
-    archive::{Base, Input, Overwrite},
-    codec::Method,
-    dtype::Dtype,
+    Base, Error, Method, Options, Overwrite, Result, dtype::Dtype, internals::archive::Input,
 };
 use pyo3::prelude::*;
 use std::{
@@ -85,14 +82,14 @@ fn base_in_memory(buffer: Buffer, options: &Options) -> Result<Arc<Base>> {
 }
 
 #[cfg(feature = "gpu")]
-fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::codec::Accelerator>> {
+fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::Accelerator>> {
     let Ok(selector) = name.parse();
     let device = lmc_gpu::gpu::Device::request(&selector)?;
     Ok(Arc::new(lmc_gpu::gpu::Transformer::new(device)))
 }
 
 #[cfg(not(feature = "gpu"))]
-fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::codec::Accelerator>> {
+fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::Accelerator>> {
     Err(Error::InvalidArgument(format!(
         "device=\"{name}\": this build has no GPU support; leave it out"
     )))

@@ -2,7 +2,8 @@
 //! those of the command line's `--json`.
 
 use lmc_gpu::{
-    archive::{Inspection, Restored, Summary},
+    Restored, Summary,
+    internals::archive::Inspection,
     store::{Removed, Saved, Stats, StepRecord, Verified},
 };
 use serde_json::{Value, json};
@@ -51,7 +52,7 @@ pub fn restored(r: &Restored) -> String {
 
 pub fn inspection(found: &Inspection) -> String {
     let stored = if found.is_archive { "stored_bytes" } else { "estimated_bytes" };
-    let file = |f: &lmc_gpu::archive::FileInfo| {
+    let file = |f: &lmc_gpu::internals::archive::FileInfo| {
         json!({
             "path": f.path.to_text(),
             "directory": f.is_directory,
@@ -61,7 +62,7 @@ pub fn inspection(found: &Inspection) -> String {
             "tensors": f.tensors,
         })
     };
-    let span = |s: &lmc_gpu::archive::SpanInfo| {
+    let span = |s: &lmc_gpu::internals::archive::SpanInfo| {
         json!({
             "file": found.files[s.file].path.to_text(),
             "name": s.name,

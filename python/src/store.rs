@@ -8,7 +8,8 @@ use crate::{
     report, work,
 };
 use lmc_gpu::{
-    Error, Options, Result, archive,
+    Error, Options, Result,
+    internals::archive,
     store::{self, CheckpointerOptions, GcOptions, Policy, SaveOptions, Snapshot, Tensor},
 };
 use pyo3::{exceptions::PyRuntimeError, prelude::*};

@@ -17,4 +17,4 @@ pub(in crate::archive) mod relation;
 pub use base::Base;
 pub use file::ArchivedFile;
 pub use input::Input;
-pub use open::{Archive, ChunkInfo, is_archive};
+pub use open::{Archive, is_archive};

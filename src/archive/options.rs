@@ -39,7 +39,7 @@ impl From<bool> for Overwrite {
 /// matters with the `with_*` methods.
 ///
 /// ```
-/// use lmc_gpu::{Options, codec::Method};
+/// use lmc_gpu::{Method, Options};
 /// let options = Options::default().with_method(Method::Fast).with_threads(1);
 /// assert_eq!(options.threads, 1);
 /// ```

@@ -15,6 +15,6 @@ mod spool;
 mod target;
 
 pub use damage::{Damage, is_salvageable};
-pub use extract::{Extracted, extract, extract_to};
+pub use extract::{extract, extract_to};
 pub use forward::{decompress_stream, decompress_to_writer, verify_stream};
 pub use restore::{Restored, decompress, decompress_into};

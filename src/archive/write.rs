@@ -17,5 +17,4 @@ pub use compress::{
     Summary, compress, compress_files, compress_into, compress_path, compress_stream,
     compress_to_writer,
 };
-pub use plan::CHUNK_WORDS;
 pub use stream::compress_reader;

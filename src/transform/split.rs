@@ -46,7 +46,7 @@ mod wide;
 
 pub use escape::{escapes, escapes_of_heads};
 pub use head::{heads, words_of_heads};
-pub use stats::{Stats, stats};
+pub use stats::stats;
 
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Isa;

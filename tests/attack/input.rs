@@ -6,8 +6,7 @@ use crate::{
     golden, promise,
 };
 use lmc_gpu::{
-    Archive, Error, Options,
-    archive::{Base, compress_path},
+    Archive, Base, Error, Options, compress_path,
     store::{Policy, SaveOptions, Store},
 };
 use std::{

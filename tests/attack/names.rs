@@ -6,8 +6,8 @@ use crate::{
     promise,
 };
 use lmc_gpu::{
-    Archive, Options,
-    archive::{Base, compress_path, compress_reader, verify_stream},
+    Archive, Base, Options, compress_path,
+    internals::archive::{compress_reader, verify_stream},
 };
 use std::{
     collections::BTreeMap,

@@ -9,10 +9,11 @@ use crate::{
     table,
 };
 use lmc_gpu::{
-    Archive, Error,
-    archive::{decompress_to_writer, verify_stream},
-    container::Limits,
-    simd::Level,
+    Archive, Error, Limits,
+    internals::{
+        archive::{decompress_to_writer, verify_stream},
+        simd::Level,
+    },
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -10,9 +10,11 @@ use crate::{
     subject::Subject,
 };
 use lmc_gpu::{
-    codec::{ChunkSpec, Scratch, decode_known},
     dtype::Dtype,
-    simd::Level,
+    internals::{
+        codec::{ChunkSpec, Scratch, decode_known},
+        simd::Level,
+    },
 };
 use std::ops::Range;
 use twox_hash::{XxHash3_64, XxHash3_128};

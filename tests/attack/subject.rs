@@ -7,12 +7,8 @@ use crate::{
     golden::{self, Files},
 };
 use lmc_gpu::{
-    Archive, Options,
-    archive::{Base, compress_path, compress_reader},
-    codec::Method,
-    compress,
-    container::Limits,
-    dtype::Dtype,
+    Archive, Base, Limits, Method, Options, compress, compress_path, dtype::Dtype,
+    internals::archive::compress_reader,
 };
 use std::{collections::HashMap, fs, path::Path, sync::Arc};
 

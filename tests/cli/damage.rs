@@ -99,7 +99,7 @@ fn other_files_and_newer_archives_are_called_what_they_are() {
     at.ok(&["compress", "s"]);
     let mut newer = at.read("s.lmc");
     newer[8] = 77;
-    let check = lmc_gpu::container::hash64(&newer[..20]).to_le_bytes();
+    let check = lmc_gpu::internals::container::hash64(&newer[..20]).to_le_bytes();
     newer[20..24].copy_from_slice(&check[..4]);
     at.write("s.lmc", &newer);
     assert!(at.fails(1, &["verify", "s.lmc"]).contains("version 77"));
@@ -155,7 +155,7 @@ fn the_advice_to_keep_going_is_given_only_where_it_helps() {
     at.write("list.lmc", &list);
     let mut newer = good.clone();
     newer[8] = 77;
-    let check = lmc_gpu::container::hash64(&newer[..20]).to_le_bytes();
+    let check = lmc_gpu::internals::container::hash64(&newer[..20]).to_le_bytes();
     newer[20..24].copy_from_slice(&check[..4]);
     at.write("newer.lmc", &newer);
     at.write("m", &data::safetensors(&[("t", "BF16", vec![150_000], data::weights(150_000, 9))]));

@@ -2,12 +2,10 @@
 
 use super::{device, noise};
 use lmc_gpu::{
-    Options,
-    archive::Base,
-    codec::{Accelerator, Method},
+    Accelerator, Base, Method, Options,
     dtype::Dtype,
     gpu::{Device, Transformer},
-    simd::Level,
+    internals::simd::Level,
 };
 use std::{
     path::Path,

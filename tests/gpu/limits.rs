@@ -5,16 +5,17 @@ use super::{
     device, noise, run_folded,
 };
 use lmc_gpu::{
-    Error, Options,
-    codec::{Accelerator, Method},
+    Accelerator, Error, Method, Options,
     dtype::Dtype,
     gpu::{
         Device, Encoder, Plan, Planes, Recorder, Region, Resident, Transform, Transformer, wgpu,
     },
-    shader::*,
-    simd::Level,
-    source::Source,
-    transform::{delta, split::Split},
+    internals::{
+        shader::*,
+        simd::Level,
+        source::Source,
+        transform::{delta, split::Split},
+    },
 };
 use std::sync::Arc;
 
@@ -168,7 +169,7 @@ fn grids_of_more_groups_than_one_dimension_holds_equal_the_cpu() {
 
     let params = BitplaneParams { n_words: n as u32, word_bits: 16 };
     let mut want = vec![0; len];
-    lmc_gpu::transform::bitplane::planes(Level::best(), 2, &a, &mut want);
+    lmc_gpu::internals::transform::bitplane::planes(Level::best(), 2, &a, &mut want);
     let buffers = [In(&a), Out(len)];
     let got = run_folded(&device, "planes", &params, len / 4 + 32, &buffers, 65_535);
     assert!(got[0] == want, "bit planes");

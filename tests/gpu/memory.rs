@@ -7,11 +7,10 @@ use super::{
     store::{self, Page, checkpointer, same},
 };
 use lmc_gpu::{
-    Error, Options,
-    codec::{Accelerator, Method},
+    Accelerator, Error, Method, Options,
     dtype::Dtype,
     gpu::{Decoder, Encoder, Region, Resident, Tensor, Transformer, wgpu},
-    source::Source,
+    internals::source::Source,
     store::{Checkpointer, CheckpointerOptions, Policy, Store},
 };
 use std::{process::Command, sync::Arc};

@@ -36,7 +36,7 @@ const WINDOW: u64 = 1 << 20;
 /// the number of threads, whatever the length; nothing is read twice.
 ///
 /// ```
-/// use lmc_gpu::{Options, archive::compress_reader};
+/// use lmc_gpu::{Options, internals::archive::compress_reader};
 /// let mut archive = Vec::new();
 /// compress_reader(&mut &[7u8; 100_000][..], "stdin", &mut archive, &Options::default())?;
 /// assert_eq!(lmc_gpu::decompress(&archive, &Options::default())?, [7; 100_000]);

@@ -1,4 +1,4 @@
-use super::*;
+use super::{stats::Stats, *};
 
 const N: usize = (1 << 18) + 1;
 
