@@ -49,5 +49,5 @@ pub use archive::{
 };
 pub use codec::{Accelerator, Method, Usage};
 pub use container::{Entry, EntryKind, Limits, Name};
-pub use error::{Error, Result};
+pub use error::{Detail, Error, Result};
 pub use pipeline::Cancel;

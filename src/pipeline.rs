@@ -119,7 +119,7 @@ pub fn run_within<S: Send, F: Fn(&S) -> Result<u64> + Sync>(
         .thread_name(|i| format!("lmc-{i}"))
         .build()
         .map_err(|e| Error::Io {
-            context: format!("cannot start {workers} threads"),
+            context: format!("cannot start {workers} threads").into(),
             source: std::io::Error::other(e),
         })?;
     let source = Mutex::new((0usize, true, take));
@@ -307,7 +307,7 @@ mod tests {
                 || 0,
                 numbered(50, |state: &mut usize, job| *state = job),
                 |job| match *job {
-                    20 | 21 => Err(Error::Corrupt(job.to_string())),
+                    20 | 21 => Err(Error::Corrupt(job.to_string().into())),
                     _ => Ok(()),
                 },
                 |job| {

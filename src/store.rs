@@ -105,10 +105,13 @@ impl Store {
     pub fn init(root: &Path, policy: Policy) -> Result<Store> {
         policy.check()?;
         if root.join(STORE_FILE).exists() {
-            return Err(Error::InvalidArgument(format!(
-                "{} is a store already: --force gives it another policy and keeps its steps",
-                root.display()
-            )));
+            return Err(Error::InvalidArgument(
+                format!(
+                    "{} is a store already: --force gives it another policy and keeps its steps",
+                    root.display()
+                )
+                .into(),
+            ));
         }
         let steps = root.join(STEPS);
         fs::create_dir_all(&steps).map_err(|e| Error::io("create", &steps, e))?;
@@ -123,29 +126,34 @@ impl Store {
     /// `InvalidArgument` where there is none; `Corrupt`, `Unsupported`, `Io`.
     pub fn open(root: &Path) -> Result<Store> {
         let path = root.join(STORE_FILE);
-        let bytes = fs::read(&path).map_err(|e| match e.kind() {
+        let bytes = fs::read(&path).map_err(|e| {
+            match e.kind() {
             io::ErrorKind::NotFound if repair::has_steps(root) => Error::InvalidArgument(format!(
                 "{} has steps, but {STORE_FILE} is missing: lmc-gpu store repair {} writes it anew",
                 root.display(),
                 root.display()
-            )),
+            ).into()),
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
                 Error::InvalidArgument(format!(
                     "{} is not a store: make one with lmc-gpu store init {}",
                     root.display(),
                     root.display()
-                ))
+                ).into())
             }
             _ => Error::io("read", &path, e),
+        }
         })?;
         let policy = read_guarded(&bytes, STORE_FORMAT)
             .and_then(|object| Policy::from_json(object.get("policy")))
             .map_err(|e| match e {
-                Error::Corrupt(why) => Error::Corrupt(format!(
-                    "{}: {why}: lmc-gpu store repair {} writes it anew and keeps every step",
-                    path.display(),
-                    root.display()
-                )),
+                Error::Corrupt(why) => Error::Corrupt(
+                    format!(
+                        "{}: {why}: lmc-gpu store repair {} writes it anew and keeps every step",
+                        path.display(),
+                        root.display()
+                    )
+                    .into(),
+                ),
                 e => e.at(path.display()),
             })?;
         Ok(Store { root: root.to_owned(), policy, options: Options::default() })
@@ -218,10 +226,11 @@ impl Store {
         }
         let steps = self.list()?.steps;
         let near = steps.iter().min_by_key(|r| r.step.abs_diff(step));
-        Err(Error::InvalidArgument(match near {
-            Some(r) => format!("there is no step {step}; the nearest one is {}", r.step),
-            None => format!("there is no step {step}: the store is empty"),
-        }))
+        let nearest = match near {
+            Some(r) => format!("; the nearest one is {}", r.step),
+            None => ": the store is empty".to_owned(),
+        };
+        Err(Error::InvalidArgument(format!("there is no step {step}{nearest}").into()))
     }
 
     /// Names of the files in `steps`, in byte order.

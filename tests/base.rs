@@ -409,7 +409,7 @@ fn a_wrong_changed_or_missing_base_is_named_with_the_archive() {
         let mut text = String::new();
         for result in [archive.verify(&options, false), archive.restore(&back, &options, false)] {
             match result {
-                Err(Error::BaseMismatch(e)) => text = e,
+                Err(Error::BaseMismatch(e)) => text = e.to_string(),
                 other => panic!("{other:?}"),
             }
         }

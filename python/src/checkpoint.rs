@@ -143,7 +143,7 @@ impl Checkpoint {
         work::run(py, self.path.as_deref(), None, move |control| {
             let file = inner.file(entry);
             read_parallel(&file, offset, out.as_mut(), threads, control).map_err(|e| match tensor {
-                Some(name) => e.at(format_args!("tensor \"{name}\"")),
+                Some(name) => e.in_tensor(&name),
                 None => e,
             })
         })

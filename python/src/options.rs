@@ -92,18 +92,18 @@ fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::Accelerator>> {
 fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::Accelerator>> {
     Err(Error::InvalidArgument(format!(
         "device=\"{name}\": this build has no GPU support; leave it out"
-    )))
+    ).into()))
 }
 
 /// A method by its name.
 pub fn method(name: &str) -> Result<Method> {
     Method::ALL.into_iter().find(|m| m.name() == name).ok_or_else(|| {
         let all: Vec<&str> = Method::ALL.iter().map(|m| m.name()).collect();
-        Error::InvalidArgument(format!("no method \"{name}\": choose one of {}", all.join(", ")))
+        Error::InvalidArgument(format!("no method \"{name}\": choose one of {}", all.join(", ")).into())
     })
 }
 
 /// An element type by its name.
 pub fn dtype(name: &str) -> Result<Dtype> {
-    Dtype::parse(name).ok_or_else(|| Error::InvalidArgument(format!("no element type \"{name}\"")))
+    Dtype::parse(name).ok_or_else(|| Error::InvalidArgument(format!("no element type \"{name}\"").into()))
 }

@@ -228,7 +228,7 @@ fn tensor(memory: &Buffer, (name, kind, shape, at, len): Placed) -> Result<Tenso
     let range = at..at.saturating_add(len);
     if memory.as_ref().get(range.clone()).is_none() {
         let why = format!("tensor \"{name}\" reaches beyond the memory that is lent");
-        return Err(Error::InvalidArgument(why));
+        return Err(Error::InvalidArgument(why.into()));
     }
     Tensor::new(name, dtype(&kind)?, &shape, Part { memory: memory.clone(), range })
 }

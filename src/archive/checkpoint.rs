@@ -67,7 +67,7 @@ impl Checkpoint {
         match entry.flat {
             Some(dtype) => Ok(format::parse_flat(file.len(), dtype)),
             None if entry.kind == EntryKind::Directory => Ok(Parsed::opaque(0)),
-            None => format::parse(&file).map_err(|e| e.at(&entry.path)),
+            None => format::parse(&file).map_err(|e| e.in_file(&entry.path)),
         }
     }
 }

@@ -306,16 +306,21 @@ impl<'o> Lineage<'o> {
         let shown = |i: &usize| self.members[*i].path.display().to_string();
         let mut names: Vec<String> = members.iter().map(shown).collect();
         names.extend(members.first().map(shown));
-        Error::BaseMismatch(format!(
-            "{}: none of these archives has a base that stands alone: pass the one that one of \
+        Error::BaseMismatch(
+            format!(
+                "{}: none of these archives has a base that stands alone: pass the one that one of \
              them was made against with --base",
-            names.join(" is a delta to ")
-        ))
+                names.join(" is a delta to ")
+            )
+            .into(),
+        )
     }
 }
 
 fn too_long(path: &Path) -> Error {
-    Error::LimitExceeded(format!("a chain of more than {MAX_CHAIN} bases at {}", path.display()))
+    Error::LimitExceeded(
+        format!("a chain of more than {MAX_CHAIN} bases at {}", path.display()).into(),
+    )
 }
 
 /// What paths to the same file have in common.

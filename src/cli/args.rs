@@ -73,7 +73,7 @@ impl Common {
     pub fn options(&self, bar: &Bar) -> Result<Options> {
         let device = match self.accelerator() {
             Err(Error::Device(why)) => {
-                let absent: Arc<dyn Accelerator> = Arc::new(Absent::new(why));
+                let absent: Arc<dyn Accelerator> = Arc::new(Absent::new(why.to_string()));
                 self.opened.get_or_init(|| Some(absent)).clone()
             }
             opened => opened?,
@@ -125,7 +125,7 @@ fn open(name: &str) -> Result<Arc<dyn Accelerator>> {
     Err(Error::InvalidArgument(format!(
         "--device {name}: this build has no GPU support; use --device auto or cpu, or build with \
          the feature gpu"
-    )))
+    ).into()))
 }
 
 /// What verbs take that read or make deltas.

@@ -165,7 +165,7 @@ fn total_len(input: &Path, args: &Args) -> Option<u64> {
 
 /// One output for every input.
 fn outputs(args: &Args) -> Result<Vec<PathBuf>> {
-    let invalid = |text: String| Err(Error::InvalidArgument(text));
+    let invalid = |text: String| Err(Error::InvalidArgument(text.into()));
     let several = args.inputs.len() > 1;
     if !args.bases.is_empty() && args.inputs.iter().any(|i| args::is_pipe(i)) {
         return invalid("standard input cannot become a delta: leave out --base".into());

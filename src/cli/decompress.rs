@@ -166,9 +166,8 @@ fn output(args: &Args) -> Result<PathBuf> {
     }
     match (x.file_stem(), x.extension()) {
         (Some(stem), Some(extension)) if extension == "lmc" => Ok(x.with_file_name(stem)),
-        _ => Err(Error::InvalidArgument(format!(
-            "{} does not end in .lmc: say with -o what to restore to",
-            x.display()
-        ))),
+        _ => Err(Error::InvalidArgument(
+            format!("{} does not end in .lmc: say with -o what to restore to", x.display()).into(),
+        )),
     }
 }

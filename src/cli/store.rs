@@ -355,7 +355,7 @@ fn restore(a: &Restore) -> Result<Outcome> {
         number => number.parse().ok(),
     };
     let step = step.ok_or_else(|| {
-        Error::InvalidArgument(format!("{} is not a step of {}", a.step, a.dir.display()))
+        Error::InvalidArgument(format!("{} is not a step of {}", a.step, a.dir.display()).into())
     })?;
     let total = || steps.iter().find(|r| r.step == step).map(|r| r.input_bytes);
     let bar = Bar::new(a.common.quiet, "restoring", total);

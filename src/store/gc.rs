@@ -146,13 +146,16 @@ impl Store {
             return Ok(());
         }
         let (dir, highest) = (self.root.display(), steps.last().map_or(0, |r| r.step));
-        Err(Error::InvalidArgument(format!(
-            "gc would remove step {step} at once: the policy keeps {}, and {highest} \
+        Err(Error::InvalidArgument(
+            format!(
+                "gc would remove step {step} at once: the policy keeps {}, and {highest} \
              is among those above it. Save it without --gc; or, where training went back, remove \
              those first (lmc-gpu store gc {dir} --drop-after {step}); or give the store another \
              policy (lmc-gpu store init {dir} --force)",
-            self.policy.kept()
-        )))
+                self.policy.kept()
+            )
+            .into(),
+        ))
     }
 
     fn remove_step(&self, record: &StepRecord) -> Result<()> {

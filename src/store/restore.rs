@@ -39,10 +39,13 @@ impl Store {
         })?;
         // Another archive may be whole in itself.
         if stored_files(&archive)? != record.files {
-            return Err(Error::Corrupt(format!(
-                "step {}: {} is another archive than the one that was saved",
-                record.step, record.archive
-            )));
+            return Err(Error::Corrupt(
+                format!(
+                    "step {}: {} is another archive than the one that was saved",
+                    record.step, record.archive
+                )
+                .into(),
+            ));
         }
         Ok(archive)
     }

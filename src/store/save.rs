@@ -137,9 +137,9 @@ impl Store {
             notes.push(format!("{} cannot be read: {e}", path.display()));
         }
         if self.record_path(step).exists() && !options.replace {
-            return Err(Error::InvalidArgument(format!(
-                "step {step} is saved already: --force replaces it"
-            )));
+            return Err(Error::InvalidArgument(
+                format!("step {step} is saved already: --force replaces it").into(),
+            ));
         }
         if options.gc {
             self.refuse_unkept(step, &listing.steps)?;

@@ -149,10 +149,8 @@ impl State {
             let skip = from - piece.offset;
             let n = (piece.len - skip).min(buf.len() as u64) as usize;
             let bytes = self.chunk(archive, chunk as usize).map_err(|e| match e {
-                Error::Io { .. } => io::Error::other(e.at(format_args!("chunk {chunk}"))),
-                e => {
-                    io::Error::new(io::ErrorKind::InvalidData, e.at(format_args!("chunk {chunk}")))
-                }
+                Error::Io { .. } => io::Error::other(e.in_chunk(chunk as usize)),
+                e => io::Error::new(io::ErrorKind::InvalidData, e.in_chunk(chunk as usize)),
             })?;
             let (head, tail) = buf.split_at_mut(n);
             head.copy_from_slice(&bytes[(at + skip) as usize..][..n]);

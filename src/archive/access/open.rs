@@ -123,7 +123,7 @@ impl<'a> Archive<'a> {
         digests: Vec<u128>,
         limits: Limits,
     ) -> Result<Archive<'a>> {
-        let damaged = |what: &str| Error::Corrupt(format!("the index is damaged: {what}"));
+        let damaged = |what: &str| Error::Corrupt(format!("the index is damaged: {what}").into());
         for (entry, len) in manifest.entries.iter_mut().zip(&lens) {
             if entry.kind == EntryKind::Stream {
                 entry.len = *len;
@@ -143,7 +143,7 @@ impl<'a> Archive<'a> {
             let i = chunks.len();
             let stored_len = (RECORD_HEADER_LEN + meta.len()) as u64 + u64::from(payload_len);
             let meta = ChunkMeta::read(&meta).ok_or_else(|| damaged("metadata of a chunk"))?;
-            layout.add(kind, payload_len, &meta).map_err(|e| e.at(format_args!("chunk {i}")))?;
+            layout.add(kind, payload_len, &meta).map_err(|e| e.in_chunk(i))?;
             if !meta.continues_group {
                 groups.push(i);
             }
@@ -253,7 +253,7 @@ pub fn is_archive(path: &Path) -> Result<bool> {
 
 /// The error for an entry of a manifest that there is not.
 pub(in crate::archive) fn no_entry(entry: usize, n: usize) -> Error {
-    Error::InvalidArgument(format!("there is no entry {entry}: there are {n}"))
+    Error::InvalidArgument(format!("there is no entry {entry}: there are {n}").into())
 }
 
 /// A record that was read: header, metadata, payload.

@@ -96,10 +96,10 @@ pub(in crate::archive) fn parse(
 
 /// Adds file, tensor and chunk to an error.
 pub(in crate::archive) fn locate(e: Error, chunk: usize, damage: &[Damage]) -> Error {
-    let Some(first) = damage.first() else { return e.at(format_args!("chunk {chunk}")) };
+    let Some(first) = damage.first() else { return e.in_chunk(chunk) };
     match first.tensors.first() {
-        Some(tensor) => e.at(format_args!("{}: tensor \"{tensor}\": chunk {chunk}", first.file)),
-        None => e.at(format_args!("{}: chunk {chunk}", first.file)),
+        Some(tensor) => e.in_chunk(chunk).in_tensor(tensor).in_file(&first.file),
+        None => e.in_chunk(chunk).in_file(&first.file),
     }
 }
 

@@ -82,13 +82,13 @@ impl Archive<'_> {
             if entry.kind == EntryKind::Directory || entry.flat.is_some() {
                 return Ok((&entry.path, Vec::new()));
             }
-            let parsed = crate::format::parse(&self.file(i)).map_err(|e| e.at(&entry.path))?;
+            let parsed = crate::format::parse(&self.file(i)).map_err(|e| e.in_file(&entry.path))?;
             Ok((&entry.path, parsed.tensors))
         });
         let names = [name.to_owned()];
         let found = find_in(&files.collect::<Result<Vec<_>>>()?, &names)?;
         let [Found { file, tensor, .. }] = &found[..] else {
-            return Err(Error::InvalidArgument(format!("no tensor \"{name}\"")));
+            return Err(Error::InvalidArgument(format!("no tensor \"{name}\"").into()));
         };
         let mut bytes = Vec::new();
         copy(&self.file(*file), tensor, &mut bytes, &Options::default())?;
@@ -130,11 +130,14 @@ fn find_in(files: &[(&Name, Vec<Tensor>)], names: &[String]) -> Result<Vec<Found
                     .take(8)
                     .map(|(i, _)| format!("{}:{name}", files[*i].0))
                     .collect();
-                return Err(Error::InvalidArgument(format!(
-                    "several files have a tensor \"{name}\": ask for one of {}{}",
-                    list.join(", "),
-                    if several.len() > 8 { ", …" } else { "" }
-                )));
+                return Err(Error::InvalidArgument(
+                    format!(
+                        "several files have a tensor \"{name}\": ask for one of {}{}",
+                        list.join(", "),
+                        if several.len() > 8 { ", …" } else { "" }
+                    )
+                    .into(),
+                ));
             }
         };
         let is_new = found.iter().all(|f: &Found| f.file != file || f.tensor != *tensor);
@@ -166,10 +169,11 @@ fn unknown(by_name: &HashMap<&str, Vec<(usize, &Tensor)>>, name: &str) -> Error 
         by_name.keys().map(|known| (distance(name, known), *known)).collect();
     near.sort();
     let list: Vec<String> = near.iter().take(3).map(|(_, n)| format!("\"{n}\"")).collect();
-    Error::InvalidArgument(match list.is_empty() {
-        true => format!("there is no tensor \"{name}\", nor any other"),
-        false => format!("there is no tensor \"{name}\"; the nearest are {}", list.join(", ")),
-    })
+    let nearest = match list.is_empty() {
+        true => ", nor any other".to_owned(),
+        false => format!("; the nearest are {}", list.join(", ")),
+    };
+    Error::InvalidArgument(format!("there is no tensor \"{name}\"{nearest}").into())
 }
 
 /// Characters to insert, remove or replace to turn one name into another; a name that contains
@@ -207,16 +211,19 @@ fn write(
         let dtype = f.tensor.dtype;
         let is_legal = dtype != Dtype::BYTES && dtype != Dtype::C128 && dtype.group_elements() == 1;
         if !is_legal {
-            return Err(Error::Unsupported(format!(
-                "tensor \"{}\" is {dtype}, which safetensors cannot hold: decompress the whole \
+            return Err(Error::Unsupported(
+                format!(
+                    "tensor \"{}\" is {dtype}, which safetensors cannot hold: decompress the whole \
                  file instead",
-                f.name
-            )));
+                    f.name
+                )
+                .into(),
+            ));
         }
         let begin = extracted.bytes;
         let len = dtype.tensor_len(&f.tensor.shape);
         let end = len.and_then(|n| begin.checked_add(n)).ok_or_else(|| {
-            Error::Unsupported(format!("tensor \"{}\" is not whole bytes", f.name))
+            Error::Unsupported(format!("tensor \"{}\" is not whole bytes", f.name).into())
         })?;
         extracted.bytes = end;
         let entry = serde_json::json!({
@@ -233,7 +240,7 @@ fn write(
     for f in &order {
         let place = &checkpoint.manifest().entries[f.file].path;
         copy(&checkpoint.file(f.file), &f.tensor, out, options)
-            .map_err(|e| e.at(format_args!("{place}: tensor \"{}\"", f.name)))?;
+            .map_err(|e| e.in_tensor(&f.name).in_file(place))?;
     }
     out.flush().map_err(failed)?;
     extracted.output_bytes = 8 + json.len() as u64 + extracted.bytes;
@@ -255,9 +262,9 @@ fn copy(
     if tensor.strides.is_some() {
         let len = tensor.dtype.tensor_len(&tensor.shape).unwrap_or(u64::MAX);
         if len > source.len() {
-            return Err(Error::Unsupported(format!(
-                "the view repeats elements to {len} bytes, more than its file has"
-            )));
+            return Err(Error::Unsupported(
+                format!("the view repeats elements to {len} bytes, more than its file has").into(),
+            ));
         }
         let bytes = source.read_vec(tensor.offset, extent)?;
         gather(&bytes, tensor, &mut buffer);

@@ -199,7 +199,7 @@ impl<'s> Forward<'s> {
                         stopped = Some(e);
                         None
                     }
-                    done => done.map_err(|e| e.at(format_args!("chunk {chunk}")))?,
+                    done => done.map_err(|e| e.in_chunk(chunk))?,
                 };
                 if let Some(record) = receiver.base_record.as_ref().filter(|_| name.is_none()) {
                     name = Some(record.name.clone());
@@ -213,7 +213,7 @@ impl<'s> Forward<'s> {
                     group = group.saturating_add(meta.len());
                     let decoding = memory_of(meta, w.record.payload.len() as u64);
                     w.memory = within(decoding.saturating_add(kept), &options.limits)
-                        .map_err(|e| e.at(format_args!("chunk {chunk}")))?;
+                        .map_err(|e| e.in_chunk(chunk))?;
                 }
                 w.chunk = chunk;
                 chunk += 1;

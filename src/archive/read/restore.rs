@@ -101,11 +101,14 @@ impl Archive<'_> {
     /// `InvalidArgument` for another length; `Corrupt` names the chunk.
     pub fn restore_all_into(&self, out: &mut [u8], options: &Options) -> Result<()> {
         if out.len() as u64 != self.total_len() {
-            return Err(Error::InvalidArgument(format!(
-                "the output has {} bytes, the archive restores {}",
-                out.len(),
-                self.total_len()
-            )));
+            return Err(Error::InvalidArgument(
+                format!(
+                    "the output has {} bytes, the archive restores {}",
+                    out.len(),
+                    self.total_len()
+                )
+                .into(),
+            ));
         }
         self.ensure_base(options)?;
         let mut slots: Vec<Slots> = self.chunks.iter().map(|_| Mutex::default()).collect();
@@ -311,10 +314,8 @@ impl Archive<'_> {
         for (i, entry) in self.manifest.entries.iter().enumerate() {
             restored.files += u64::from(entry.kind != EntryKind::Directory);
             if whole && digests.file(self.start_of(i), self.ends[i]) != self.digests[i] {
-                return Err(Error::Corrupt(format!(
-                    "{}: the digest of the file does not match",
-                    entry.path
-                )));
+                let e = Error::Corrupt("the digest of the file does not match".into());
+                return Err(e.in_file(&entry.path));
             }
         }
         Ok(restored)

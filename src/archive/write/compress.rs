@@ -265,7 +265,7 @@ fn changes(input: &Input<'_>, options: &Options) -> Result<Vec<String>> {
             let why = "it changed while it was being read: compress it when nobody writes to it, \
                        or store what was read with --allow-changes";
             Err(Error::Io {
-                context: format!("cannot read {}", input.shown(first)),
+                context: format!("cannot read {}", input.shown(first)).into(),
                 source: io::Error::new(io::ErrorKind::ResourceBusy, why),
             })
         }

@@ -266,6 +266,6 @@ fn read(reader: &mut dyn Read, len: u64, out: &mut Vec<u8>, name: &str) -> Resul
     let n = reader
         .take(len)
         .read_to_end(out)
-        .map_err(|source| Error::Io { context: format!("cannot read {name}"), source })?;
+        .map_err(|source| Error::Io { context: format!("cannot read {name}").into(), source })?;
     Ok(n as u64)
 }
