@@ -5,7 +5,7 @@
 
 pub mod archive {
     pub use crate::archive::{
-        AtomicFile, Checkpoint, CheckpointFile, FileInfo, Input, Inspection, SpanInfo,
+        AtomicFile, Checkpoint, CheckpointFile, FileInfo, Input, Inspection, Options, SpanInfo,
         compress_files, compress_reader, compress_stream, compress_to_writer, decompress_stream,
         decompress_to_writer, extract, extract_to, inspect, is_salvageable, verify_stream,
     };

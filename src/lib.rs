@@ -44,10 +44,12 @@ mod text;
 mod transform;
 
 pub use archive::{
-    Archive, Base, Damage, Options, Overwrite, Progress, Restored, Summary, compress,
-    compress_into, compress_path, decompress, decompress_into, remove_temporaries,
+    Archive, ArchivedFile, Base, Changes, CompressOptions, Damage, OnDamage, Overwrite, Reader,
+    RestoreOptions, Restored, Summary, Symlinks, TensorInfo, Writer, compress, compress_into,
+    compress_path, decompress, decompress_into, remove_temporaries,
 };
 pub use codec::{Accelerator, Method, Usage};
 pub use container::{Entry, EntryKind, Limits, Name};
 pub use error::{Detail, Error, Result};
 pub use pipeline::Cancel;
+pub use predict::adam::Hints as OptimizerHints;

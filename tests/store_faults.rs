@@ -9,6 +9,7 @@
 mod series;
 
 use lmc_gpu::{
+    Overwrite,
     internals::container::hash64,
     store::{GcOptions, Policy, SaveOptions, Store},
 };
@@ -368,7 +369,7 @@ fn damage(how: impl Fn(&Path), harmless: bool) {
     }
     for step in [1, 2, 3, 4] {
         let out = series.dir.path().join(format!("out{step}"));
-        let restored = series.store.restore(step, &out, false);
+        let restored = series.store.restore(step, &out, Overwrite::Refuse);
         assert_eq!(restored.is_ok(), health(step).is_whole(), "step {step}: {restored:?}");
         match restored {
             Ok(_) => assert_restores(&series.store, step),

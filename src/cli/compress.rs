@@ -8,8 +8,10 @@ use super::{
     report,
 };
 use crate::{
-    Error, Options, Result,
-    archive::{AtomicFile, Input, Summary, compress_path, compress_reader, compress_stream},
+    Error, Result,
+    archive::{
+        AtomicFile, Input, Options, Summary, compress_path, compress_reader, compress_stream,
+    },
     codec::Method,
     dtype::Dtype,
     simd::Level,
@@ -68,7 +70,8 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Outcome> {
     let outputs = outputs(&args)?;
-    let plain = Options::default().with_dtype(args.dtype).with_follow_symlinks(args.follow);
+    let plain =
+        Options::default().with_dtype(args.dtype).with_symlinks(args::symlinks(args.follow));
     let base = args.bases.attach(plain)?.base;
     let to_pipe = outputs.iter().any(|o| args::is_pipe(o));
     let mut total = Summary::default();
@@ -81,9 +84,9 @@ pub fn run(args: Args) -> Result<Outcome> {
                 .with_method(args.method)
                 .with_base(base.clone())
                 .with_dtype(args.dtype)
-                .with_follow_symlinks(args.follow)
-                .with_force(args.force)
-                .with_allow_changes(args.allow_changes)
+                .with_symlinks(args::symlinks(args.follow))
+                .with_overwrite(args::overwrite(args.force, false))
+                .with_changes(args::changes(args.allow_changes))
                 // No output may take the place of another one's input either.
                 .with_protected(args.inputs.iter().map(|i| args::place(i)).collect());
             compress(input, output, &options)?
@@ -126,17 +129,18 @@ pub fn run(args: Args) -> Result<Outcome> {
 
 fn compress(input: &Path, output: &Path, options: &Options) -> Result<Summary> {
     log::debug!("compressing {} into {}", input.display(), output.display());
+    let chosen = &options.compressing();
     match (args::is_pipe(input), args::is_pipe(output)) {
-        (false, false) => compress_path(input, output, options),
-        (false, true) => compress_stream(input, &mut *pipe::output()?, options),
+        (false, false) => compress_path(input, output, chosen),
+        (false, true) => compress_stream(input, &mut *pipe::output()?, chosen),
         (true, true) => {
             let mut out = pipe::output()?;
-            compress_reader(&mut pipe::Forward::stdin()?, "stdin", &mut *out, options)
+            compress_reader(&mut pipe::Forward::stdin()?, "stdin", &mut *out, chosen)
         }
         (true, false) => {
             let mut file = AtomicFile::with_options(output, options)?;
             let mut input = pipe::Forward::stdin()?;
-            let summary = compress_reader(&mut input, "stdin", &mut file, options)?;
+            let summary = compress_reader(&mut input, "stdin", &mut file, chosen)?;
             file.commit()?;
             Ok(summary)
         }

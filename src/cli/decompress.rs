@@ -8,9 +8,8 @@ use super::{
     report,
 };
 use crate::{
-    Archive, Error, Options, Result,
+    Archive, Error, RestoreOptions, Result,
     archive::{Restored, decompress_stream, decompress_to_writer, is_salvageable},
-    container::Limits,
 };
 use std::{
     fs::File,
@@ -63,8 +62,10 @@ pub fn run(args: Args) -> Result<Outcome> {
         let bar = Bar::new(args.common.quiet, "restoring", || total_len(&args.archive));
         let overwrite = args::overwrite(args.force, args.force_replace_dir);
         let options = args.bases.attach(args.common.options(&bar)?.with_overwrite(overwrite))?;
-        let options = options.with_protected(vec![args::place(&args.archive)]);
-        restore(&args, &output, &options).inspect_err(|e| {
+        let options = options
+            .with_protected(vec![args::place(&args.archive)])
+            .with_damage(args::on_damage(args.keep_going));
+        restore(&args, &output, &options.restoring()).inspect_err(|e| {
             let is_damage = matches!(e, Error::Corrupt(_) | Error::Truncated(_));
             // What came through a pipe is gone, and cannot be looked at again.
             let may_go_on = !args.keep_going && !to_pipe && is_kept(&args.archive);
@@ -108,7 +109,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     Ok(if restored.damage.is_empty() { Outcome::Done } else { Outcome::Damaged })
 }
 
-fn restore(args: &Args, output: &Path, options: &Options) -> Result<Restored> {
+fn restore(args: &Args, output: &Path, options: &RestoreOptions) -> Result<Restored> {
     let (x, keep_going) = (&args.archive, args.keep_going);
     let at = |e: Error| match e {
         Error::Io { .. } | Error::InvalidArgument(_) | Error::BaseMismatch(_) => e,
@@ -125,21 +126,21 @@ fn restore(args: &Args, output: &Path, options: &Options) -> Result<Restored> {
                 "--keep-going needs a file to restore to: name it with -o".into(),
             )),
             true => decompress_to_writer(&mut input, &mut *pipe::output()?, options).map_err(at),
-            false => decompress_stream(&mut input, output, options, keep_going).map_err(at),
+            false => decompress_stream(&mut input, output, options).map_err(at),
         };
     }
-    let archive = match Archive::open(x, options.limits) {
+    let archive = match Archive::open(x, options) {
         // Without an index, what can be read forward is still there.
         Err(e @ (Error::Corrupt(_) | Error::Truncated(_))) if keep_going && !to_pipe => {
             log::debug!("reading forward: {e}");
             let mut input = File::open(x).map_err(|e| report::io("open", x, e))?;
-            return decompress_stream(&mut input, output, options, true).map_err(at);
+            return decompress_stream(&mut input, output, options).map_err(at);
         }
         opened => opened?,
     };
     match to_pipe {
-        true => archive.restore_to_writer(&mut *pipe::output()?, options, keep_going),
-        false => archive.restore(output, options, keep_going),
+        true => archive.restore_to_writer(&mut *pipe::output()?, options),
+        false => archive.restore(output, options),
     }
     .map_err(at)
 }
@@ -152,7 +153,7 @@ fn is_kept(x: &Path) -> bool {
 fn total_len(x: &Path) -> Option<u64> {
     match args::is_pipe(x) || args::is_forward(x) {
         true => None,
-        false => Archive::open(x, Limits::default()).ok().map(|a| a.total_len()),
+        false => Archive::open(x, &RestoreOptions::default()).ok().map(|a| a.total_len()),
     }
 }
 

@@ -42,7 +42,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     let found = {
         let bar = Bar::new(args.common.quiet, "sampling", || None);
         let options = args.common.options(&bar)?;
-        let options = options.with_dtype(args.dtype).with_follow_symlinks(args.follow);
+        let options = options.with_dtype(args.dtype).with_symlinks(args::symlinks(args.follow));
         inspect(&args.path, &args.bases.attach(options)?)?
     };
     report::notes(args.common.quiet, &found.notes);

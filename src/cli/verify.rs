@@ -7,7 +7,10 @@ use super::{
     progress::Bar,
     report,
 };
-use crate::{Archive, Error, Result, archive::verify_stream};
+use crate::{
+    Archive, Error, RestoreOptions, Result,
+    archive::{Options, verify_stream},
+};
 use std::{path::PathBuf, time::Instant};
 
 /// Decode an archive and check every checksum, writing nothing
@@ -39,16 +42,18 @@ pub fn run(args: Args) -> Result<Outcome> {
         Error::Io { .. } | Error::BaseMismatch(_) => e,
         e => e.at(x.display()),
     };
+    let damage = args::on_damage(args.keep_going);
+    let chosen = |options: Options| options.with_damage(damage).restoring();
     let restored = if args::is_pipe(x) {
         let bar = Bar::new(args.common.quiet, "verifying", || None);
         let options = args.bases.attach(args.common.options(&bar)?)?;
-        verify_stream(&mut pipe::Forward::stdin()?, &options, args.keep_going).map_err(at)?
+        verify_stream(&mut pipe::Forward::stdin()?, &chosen(options)).map_err(at)?
     } else {
-        let archive = Archive::open(x, args.common.limits())?;
+        let archive =
+            Archive::open(x, &RestoreOptions::default().with_limits(args.common.limits()))?;
         let bar = Bar::new(args.common.quiet, "verifying", || Some(archive.total_len()));
-        archive
-            .verify(&args.bases.attach(args.common.options(&bar)?)?, args.keep_going)
-            .map_err(at)?
+        let options = args.bases.attach(args.common.options(&bar)?)?;
+        archive.verify(&chosen(options)).map_err(at)?
     };
     let seconds = started.elapsed().as_secs_f64();
     report::damage(&restored.damage);

@@ -7,7 +7,7 @@
 use super::DeviceTensor;
 use super::image::{Described, Image, Memory};
 use crate::{
-    Error, Options, Result,
+    Error, RestoreOptions, Result,
     archive::{Archive, Input},
     container::EntryKind,
     dtype::Dtype,
@@ -197,6 +197,7 @@ impl Snapshot {
     /// # Errors
     /// `InvalidArgument` for bad paths, types that safetensors files do not have, and names that
     /// stand twice.
+    #[doc(hidden)]
     pub fn to_input(&self) -> Result<Input<'static>> {
         let mut files: Vec<(String, Box<dyn Source>)> = Vec::new();
         for (path, content) in &self.files {
@@ -211,7 +212,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// What decoding reports; `LimitExceeded` where memory does not suffice.
-    pub fn from_archive(archive: &Archive<'_>, options: &Options) -> Result<Snapshot> {
+    pub fn from_archive(archive: &Archive<'_>, options: &RestoreOptions) -> Result<Snapshot> {
         let mut all = Vec::new();
         let room = usize::try_from(archive.total_len()).map(|len| all.try_reserve_exact(len));
         if !matches!(room, Ok(Ok(()))) {

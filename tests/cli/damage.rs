@@ -112,8 +112,9 @@ fn inspect_lists_what_it_can_of_an_archive_with_a_damaged_header() {
     at.ok(&["compress", "m"]);
     let mut bytes = at.read("m.lmc");
     let end = {
-        let archive = lmc_gpu::Archive::from_bytes(&bytes, Default::default()).unwrap();
-        let header = archive.chunks.iter().find(|c| c.meta.offset() == 0).unwrap();
+        let archive =
+            lmc_gpu::Archive::from_bytes(&bytes, &lmc_gpu::RestoreOptions::default()).unwrap();
+        let header = archive.chunks().iter().find(|c| c.meta.offset() == 0).unwrap();
         (header.offset + header.stored_len) as usize
     };
     bytes[end - 2] ^= 1;

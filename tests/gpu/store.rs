@@ -2,9 +2,10 @@
 
 use super::{device, noise};
 use lmc_gpu::{
-    Accelerator, Error, Options,
+    Accelerator, Error,
     dtype::Dtype,
     gpu::{Buffer, Device, Resident, Transformer, wgpu},
+    internals::archive::Options,
     store::{
         Checkpointer, CheckpointerOptions, DeviceTensor, Policy, Snapshot, Store, Tensor, Ticket,
     },

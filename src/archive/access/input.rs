@@ -28,6 +28,12 @@ pub struct Input<'a> {
     starts: Vec<u64>,
 }
 
+impl std::fmt::Debug for Input<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").field("manifest", &self.manifest).finish_non_exhaustive()
+    }
+}
+
 impl<'a> Input<'a> {
     /// One file in memory. A name that cannot be stored is refused when it is compressed.
     pub fn from_bytes(name: &str, bytes: &'a [u8], flat: Option<Dtype>) -> Input<'a> {

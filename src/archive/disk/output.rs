@@ -34,8 +34,7 @@ impl AtomicFile {
     /// # Errors
     /// `InvalidArgument` where `path` exists and is not to be replaced, or is something that no
     /// file can replace; `Io`.
-    pub fn create(path: &Path, overwrite: impl Into<Overwrite>) -> Result<AtomicFile> {
-        let overwrite = overwrite.into();
+    pub fn create(path: &Path, overwrite: Overwrite) -> Result<AtomicFile> {
         if let Some(stream) = open_stream(path)? {
             return Ok(AtomicFile { place: Place::Stream(stream), path: path.into(), overwrite });
         }
@@ -53,8 +52,8 @@ impl AtomicFile {
         Ok(AtomicFile { place: Place::Temporary(made), path: path.into(), overwrite })
     }
 
-    /// As [`AtomicFile::create`], by [`Options::overwrite`], and never over what
-    /// [`Options::protected`] or the base says is needed.
+    /// As [`AtomicFile::create`], as the options say, and never over what they or the base say is
+    /// needed.
     ///
     /// # Errors
     /// As for [`AtomicFile::create`], and `InvalidArgument` where `path` is, contains or lies in

@@ -36,7 +36,7 @@ pub fn is_salvageable(path: &Path, limits: Limits) -> bool {
         let mut file = File::open(path).map_err(|e| Error::io("open", path, e))?;
         Receiver::new(&mut file, limits, true)?.manifest()
     };
-    Archive::open(path, limits).is_ok() || from_start().is_ok()
+    Archive::at(path, limits).is_ok() || from_start().is_ok()
 }
 
 /// The stretches of files that a chunk of these pieces would have restored, one a file. `parse`
@@ -114,7 +114,7 @@ impl Archive<'_> {
         let ChunkInfo { meta, .. } = &self.chunks[chunk];
         let manifest = &self.manifest;
         damage(chunk, &meta.pieces, manifest, &self.ends, reason, |entry| {
-            parse(manifest, entry, &self.file(entry))
+            parse(manifest, entry, &self.bytes_of(entry))
         })
     }
 }

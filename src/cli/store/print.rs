@@ -2,8 +2,8 @@
 
 use super::Output;
 use crate::{
-    Error, Options, Result,
-    archive::{AtomicFile, Restored},
+    Error, Result,
+    archive::{AtomicFile, Options, Restored},
     cli::report,
     store::{Listing, Removed, Saved, Stats, StepRecord, Store, Verified},
     text::shown,

@@ -28,6 +28,15 @@ pub struct Decoder {
     next: usize,
 }
 
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoder")
+            .field("plan", &self.plan)
+            .field("next", &self.next)
+            .finish_non_exhaustive()
+    }
+}
+
 struct Slot {
     buffers: Buffers,
     cascade: Option<Cascade>,
