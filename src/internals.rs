@@ -66,6 +66,13 @@ pub mod hash {
     pub use crate::hash::{digest_of, hash64};
 }
 
+pub mod json {
+    pub use crate::json::{
+        inspection, listing, record, removed, report, restored, restored_in, saved, stats, summary,
+        verified,
+    };
+}
+
 pub mod pipeline {
     pub use crate::pipeline::worker_count;
 }

@@ -32,6 +32,7 @@ pub mod gpu;
 mod hash;
 #[doc(hidden)]
 pub mod internals;
+mod json;
 mod pipeline;
 mod predict;
 mod shader;

@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Layer of every top-level module; kernels of layer 1 are ordered among themselves below.
-const LAYERS: [(&str, u32); 24] = [
+const LAYERS: [(&str, u32); 25] = [
     ("error", 0),
     ("text", 0),
     ("dtype", 0),
@@ -25,6 +25,7 @@ const LAYERS: [(&str, u32); 24] = [
     ("pipeline", 30),
     ("archive", 40),
     ("store", 50),
+    ("json", 55),
     ("study", 60),
     ("cli", 61),
     ("internals", 99),

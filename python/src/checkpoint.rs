@@ -7,9 +7,9 @@ use crate::{
     work::{self, Control},
 };
 use lmc_gpu::{
-    EntryKind, Error, Result,
+    Entry, EntryKind, Error, Result,
     internals::{
-        archive::{self, CheckpointFile},
+        archive::{self, CheckpointFile, Options},
         source::Source,
     },
 };
@@ -26,17 +26,13 @@ const STEP: usize = 4 << 20;
 #[pyclass(frozen, module = "lmc_gpu._native")]
 pub struct Checkpoint {
     inner: Arc<archive::Checkpoint>,
-    options: lmc_gpu::Options,
+    options: Options,
     path: Option<String>,
 }
 
 impl Checkpoint {
     /// One that was opened elsewhere.
-    pub fn new(
-        inner: archive::Checkpoint,
-        options: lmc_gpu::Options,
-        path: Option<String>,
-    ) -> Checkpoint {
+    pub fn new(inner: archive::Checkpoint, options: Options, path: Option<String>) -> Checkpoint {
         Checkpoint { inner: Arc::new(inner), options, path }
     }
 }
@@ -89,9 +85,8 @@ impl Checkpoint {
     /// Path, length and whether it is a directory, of every entry.
     fn files(&self) -> Vec<(String, u64, bool)> {
         let entries = self.inner.manifest().entries.iter();
-        let one = |e: &lmc_gpu::Entry| {
-            (e.path.to_text().into_owned(), e.len, e.kind == EntryKind::Directory)
-        };
+        let one =
+            |e: &Entry| (e.path.to_text().into_owned(), e.len, e.kind == EntryKind::Directory);
         entries.map(one).collect()
     }
 
@@ -158,7 +153,9 @@ impl Checkpoint {
             let options = control.options(options);
             let mut rest = out.as_mut();
             match &*inner {
-                archive::Checkpoint::Archive(archive) => archive.restore_all_into(rest, &options),
+                archive::Checkpoint::Archive(archive) => {
+                    archive.restore_all_into(rest, &options.restoring())
+                }
                 archive::Checkpoint::Raw(input) => {
                     for (i, entry) in input.manifest.entries.iter().enumerate() {
                         let (head, tail) =

@@ -7,12 +7,13 @@ use crate::{
     buffer::{Buffer, BufferMut},
     bytes::NewBytes,
     options::{Choices, dtype},
-    report, work,
+    work,
 };
 use lmc_gpu::{
-    Archive, Error, Result,
+    Archive, Error, OnDamage, RestoreOptions, Result,
     internals::{
-        archive::{self, Checkpoint, Input},
+        archive::{self, Checkpoint, Input, Options},
+        json,
         source::Source,
     },
     store::{Tensor, safetensors},
@@ -43,7 +44,7 @@ pub fn compress(
         let options = control.options(plan.open()?);
         let flat = options.dtype;
         let input = Input::from_source("data", Box::new(data), flat);
-        archive::compress_to_writer(&input, &mut out, &options)?;
+        archive::compress_to_writer(&input, &mut out, &options.compressing())?;
         Ok(out)
     })?;
     out.finish(py)
@@ -65,21 +66,22 @@ pub fn decompress(
         let mut out = BufferMut::of(out)?;
         work::run(py, None, progress, move |control| {
             let options = control.options(plan.open()?);
-            Archive::from_bytes(data.as_ref(), options.limits)?.restore_into(out.as_mut(), &options)
+            let options = options.restoring();
+            Archive::from_bytes(data.as_ref(), &options)?.restore_into(out.as_mut(), &options)
         })?;
         return Ok(None);
     }
     let of_length = data.clone();
     let len = work::run(py, None, None, move |_| {
-        let limits = Default::default();
-        let len = Archive::from_bytes(of_length.as_ref(), limits)?.total_len();
+        let options = RestoreOptions::default();
+        let len = Archive::from_bytes(of_length.as_ref(), &options)?.total_len();
         let fits = usize::try_from(len).ok().filter(|&len| len <= isize::MAX as usize);
         fits.ok_or_else(|| Error::LimitExceeded("the file does not fit into memory".into()))
     })?;
     let mut out = NewBytes::with_room(py, len)?;
     let out = work::run(py, None, progress, move |control| {
-        let options = control.options(plan.open()?);
-        let archive = Archive::from_bytes(data.as_ref(), options.limits)?;
+        let options = control.options(plan.open()?).restoring();
+        let archive = Archive::from_bytes(data.as_ref(), &options)?;
         archive.restore_into(out.as_mut(), &options)?;
         drop(archive);
         Ok(out)
@@ -99,8 +101,8 @@ pub fn compress_file(
     let plan = choices.plan(py)?;
     let file = source.display().to_string();
     work::run(py, Some(&file), progress, move |control| {
-        let options = control.options(plan.open()?);
-        lmc_gpu::compress_path(&source, &out, &options).map(|s| report::summary(&s))
+        let options = control.options(plan.open()?).compressing();
+        lmc_gpu::compress_path(&source, &out, &options).map(|s| json::summary(&s).to_string())
     })
 }
 
@@ -117,9 +119,9 @@ pub fn decompress_file(
     let plan = choices.plan(py)?;
     let file = source.display().to_string();
     work::run(py, Some(&file), progress, move |control| {
-        let options = control.options(plan.open()?);
-        let archive = Archive::open(&source, options.limits)?;
-        archive.restore(&out, &options, keep_going).map(|r| report::restored(&r))
+        let options = control.options(plan.open()?).with_damage(on_damage(keep_going)).restoring();
+        let archive = Archive::open(&source, &options)?;
+        archive.restore(&out, &options).map(|r| json::restored(&r).to_string())
     })
 }
 
@@ -135,10 +137,14 @@ pub fn verify(
     let plan = choices.plan(py)?;
     let file = source.display().to_string();
     work::run(py, Some(&file), progress, move |control| {
-        let options = control.options(plan.open()?);
-        let archive = Archive::open(&source, options.limits)?;
-        archive.verify(&options, keep_going).map(|r| report::restored(&r))
+        let options = control.options(plan.open()?).with_damage(on_damage(keep_going)).restoring();
+        let archive = Archive::open(&source, &options)?;
+        archive.verify(&options).map(|r| json::restored(&r).to_string())
     })
+}
+
+fn on_damage(keep_going: bool) -> OnDamage {
+    if keep_going { OnDamage::Fill } else { OnDamage::Fail }
 }
 
 /// What a checkpoint consists of, as JSON.
@@ -148,7 +154,13 @@ pub fn inspect(py: Python<'_>, source: PathBuf, choices: Choices<'_>) -> PyResul
     let file = source.display().to_string();
     work::run(py, Some(&file), None, move |control| {
         let options = control.options(plan.open()?);
-        archive::inspect(&source, &options).map(|i| report::inspection(&i))
+        let found = archive::inspect(&source, &options)?;
+        let mut text = String::new();
+        json::inspection(&found, |part| {
+            text += part;
+            Result::Ok(())
+        })?;
+        Ok(text)
     })
 }
 
@@ -188,7 +200,8 @@ pub fn save_tensors_file(
     work::run(py, Some(&file), progress, move |control| {
         let options = control.options(plan.open()?);
         let input = Input::from_source(&name, image(&tensors, &metadata)?, None);
-        archive::compress_files(&input, &out, &options).map(|s| report::summary(&s))
+        let made = archive::compress_files(&input, &out, &options.compressing());
+        made.map(|s| json::summary(&s).to_string())
     })
 }
 
@@ -209,7 +222,7 @@ pub fn save_tensors(
     let out = work::run(py, None, None, move |control| {
         let options = control.options(plan.open()?);
         let input = Input::from_source(&name, image(&tensors, &metadata)?, None);
-        archive::compress_to_writer(&input, &mut out, &options)?;
+        archive::compress_to_writer(&input, &mut out, &options.compressing())?;
         Ok(out)
     })?;
     out.finish(py)
@@ -232,15 +245,16 @@ pub fn save_bytes_file(
     work::run(py, Some(&file), progress, move |control| {
         let options = control.options(plan.open()?);
         let input = Input::from_source(&name, Box::new(data), options.dtype);
-        archive::compress_files(&input, &out, &options).map(|s| report::summary(&s))
+        let made = archive::compress_files(&input, &out, &options.compressing());
+        made.map(|s| json::summary(&s).to_string())
     })
 }
 
 /// Opens a checkpoint in memory: an archive, or a raw file.
-pub fn open_in_memory(data: Buffer, options: &lmc_gpu::Options) -> Result<Checkpoint> {
+pub fn open_in_memory(data: Buffer, options: &Options) -> Result<Checkpoint> {
     match data.as_ref().starts_with(&lmc_gpu::internals::container::header::MAGIC) {
         true => {
-            let archive = Archive::from_source(Box::new(data), options.limits)?;
+            let archive = Archive::from_source(Box::new(data), &options.restoring())?;
             if options.base.is_some() {
                 archive.ensure_base(options)?;
             }

@@ -9,7 +9,6 @@ mod checkpoint;
 mod codec;
 mod error;
 mod options;
-mod report;
 mod store;
 mod work;
 

@@ -2,7 +2,9 @@
 
 use crate::{buffer::Buffer, error::raise};
 use lmc_gpu::{
-    Base, Error, Method, Options, Overwrite, Result, dtype::Dtype, internals::archive::Input,
+    Base, Error, Method, Overwrite, Result, Symlinks,
+    dtype::Dtype,
+    internals::archive::{Input, Options},
 };
 use pyo3::prelude::*;
 use std::{
@@ -49,12 +51,13 @@ impl Choices<'_> {
                 Err(_) => BaseOf::Memory(Buffer::of(base)?),
             }),
         };
+        let symlinks = if self.follow_symlinks { Symlinks::Follow } else { Symlinks::Refuse };
         let options = Options::default()
             .with_method(method)
             .with_threads(self.threads.unwrap_or(0))
             .with_dtype(dtype)
             .with_overwrite(overwrite)
-            .with_follow_symlinks(self.follow_symlinks);
+            .with_symlinks(symlinks);
         Ok(Plan { options, base, device: self.device.clone() })
     }
 }
@@ -68,7 +71,7 @@ impl Plan {
         }
         let base = match base {
             None => return Ok(options),
-            Some(BaseOf::Path(path)) => Base::open(&path, &[], &options)?,
+            Some(BaseOf::Path(path)) => Base::open_with(&path, &[], &options)?,
             Some(BaseOf::Memory(buffer)) => base_in_memory(buffer, &options)?,
         };
         Ok(options.with_base(Some(base)))
@@ -90,20 +93,23 @@ fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::Accelerator>> {
 
 #[cfg(not(feature = "gpu"))]
 fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::Accelerator>> {
-    Err(Error::InvalidArgument(format!(
-        "device=\"{name}\": this build has no GPU support; leave it out"
-    ).into()))
+    Err(Error::InvalidArgument(
+        format!("device=\"{name}\": this build has no GPU support; leave it out").into(),
+    ))
 }
 
 /// A method by its name.
 pub fn method(name: &str) -> Result<Method> {
     Method::ALL.into_iter().find(|m| m.name() == name).ok_or_else(|| {
         let all: Vec<&str> = Method::ALL.iter().map(|m| m.name()).collect();
-        Error::InvalidArgument(format!("no method \"{name}\": choose one of {}", all.join(", ")).into())
+        Error::InvalidArgument(
+            format!("no method \"{name}\": choose one of {}", all.join(", ")).into(),
+        )
     })
 }
 
 /// An element type by its name.
 pub fn dtype(name: &str) -> Result<Dtype> {
-    Dtype::parse(name).ok_or_else(|| Error::InvalidArgument(format!("no element type \"{name}\"").into()))
+    Dtype::parse(name)
+        .ok_or_else(|| Error::InvalidArgument(format!("no element type \"{name}\"").into()))
 }

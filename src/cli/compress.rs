@@ -14,6 +14,7 @@ use crate::{
     },
     codec::Method,
     dtype::Dtype,
+    json,
     simd::Level,
 };
 use std::{
@@ -105,24 +106,12 @@ pub fn run(args: Args) -> Result<Outcome> {
     }
     if args.json {
         let outputs: Vec<_> = outputs.iter().map(|o| o.display().to_string()).collect();
-        report::json(
-            to_pipe,
-            &serde_json::json!({
-                "input_bytes": total.input_bytes,
-                "output_bytes": total.output_bytes,
-                "ratio": report::ratio(total.input_bytes, total.output_bytes),
-                "seconds": total.seconds,
-                "gb_per_s": report::gb_per_s(total.input_bytes, total.seconds),
-                "method": args.method.name(),
-                "device": total.device,
-                "simd": Level::best().name(),
-                "threads": args.common.n_threads(),
-                "files": total.files,
-                "spans": total.spans,
-                "outputs": outputs,
-                "notes": total.notes,
-            }),
-        )?;
+        let mut told = json::summary(&total);
+        told["method"] = args.method.name().into();
+        told["simd"] = Level::best().name().into();
+        told["threads"] = args.common.n_threads().into();
+        told["outputs"] = outputs.into();
+        report::json(to_pipe, &told)?;
     }
     Ok(Outcome::Done)
 }

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     Archive, Error, RestoreOptions, Result,
     archive::{Restored, decompress_stream, decompress_to_writer, is_salvageable},
+    json,
 };
 use std::{
     fs::File,
@@ -77,17 +78,9 @@ pub fn run(args: Args) -> Result<Outcome> {
     let seconds = started.elapsed().as_secs_f64();
     report::damage(&restored.damage);
     if args.json {
-        report::json(
-            to_pipe,
-            &serde_json::json!({
-                "output": output.display().to_string(),
-                "bytes": restored.bytes,
-                "files": restored.files,
-                "seconds": seconds,
-                "gb_per_s": report::gb_per_s(restored.bytes, seconds),
-                "damage": report::damage_json(&restored.damage),
-            }),
-        )?;
+        let mut told = json::restored_in(&restored, seconds);
+        told["output"] = output.display().to_string().into();
+        report::json(to_pipe, &told)?;
     } else if !args.common.quiet {
         report::line_beside(
             to_pipe,

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     Archive, Error, RestoreOptions, Result,
     archive::{Options, verify_stream},
+    json,
 };
 use std::{path::PathBuf, time::Instant};
 
@@ -59,17 +60,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     report::damage(&restored.damage);
     let sound = restored.damage.is_empty();
     if args.json {
-        report::json(
-            false,
-            &serde_json::json!({
-                "ok": sound,
-                "bytes": restored.bytes,
-                "files": restored.files,
-                "seconds": seconds,
-                "gb_per_s": report::gb_per_s(restored.bytes, seconds),
-                "damage": report::damage_json(&restored.damage),
-            }),
-        )?;
+        report::json(false, &json::restored_in(&restored, seconds))?;
     } else if !args.common.quiet {
         report::line(&format!(
             "{}: {}, {} files, {:.2} s, {:.2} GB/s: {}",
