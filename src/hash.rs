@@ -27,7 +27,7 @@ mod avx2;
 mod avx512;
 mod digest;
 
-pub use digest::{LEAF, Stream, digest_of};
+pub use digest::{Stream, digest_of};
 
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 1024;

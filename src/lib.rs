@@ -13,29 +13,41 @@
 //! 0 error text dtype bits source simd shader
 //! ```
 
-pub mod archive;
-pub mod bits;
+mod archive;
+mod bits;
 #[cfg(feature = "cli")]
+#[doc(hidden)]
 pub mod cli;
-pub mod codec;
-pub mod container;
+mod codec;
+mod container;
 pub mod dtype;
-pub mod entropy;
-pub mod error;
-pub mod format;
+mod entropy;
+mod error;
+mod format;
 #[cfg(feature = "gpu")]
 pub mod gpu;
-pub mod hash;
-pub mod pipeline;
-pub mod predict;
-pub mod shader;
-pub mod simd;
-pub mod source;
+mod hash;
+#[doc(hidden)]
+pub mod internals;
+mod json;
+mod pipeline;
+mod predict;
+mod shader;
+mod simd;
+mod source;
 pub mod store;
 #[cfg(feature = "study")]
-pub mod study;
-pub mod text;
-pub mod transform;
+mod study;
+mod text;
+mod transform;
 
-pub use archive::{Archive, Options, compress, compress_into, decompress, decompress_into};
-pub use error::{Error, Result};
+pub use archive::{
+    Archive, ArchivedFile, Base, Changes, CompressOptions, Damage, OnDamage, Overwrite, Reader,
+    RestoreOptions, Restored, Summary, Symlinks, TensorInfo, Writer, compress, compress_into,
+    compress_path, decompress, decompress_into, remove_temporaries,
+};
+pub use codec::{Accelerator, Method, Usage};
+pub use container::{Entry, EntryKind, Limits, Name};
+pub use error::{Detail, Error, Result};
+pub use pipeline::Cancel;
+pub use predict::adam::Hints as OptimizerHints;

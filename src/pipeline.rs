@@ -304,7 +304,7 @@ mod tests {
                 || 0,
                 numbered(50, |state: &mut usize, job| *state = job),
                 |job| match *job {
-                    20 | 21 => Err(Error::Corrupt(job.to_string())),
+                    20 | 21 => Err(Error::Corrupt(job.to_string().into())),
                     _ => Ok(()),
                 },
                 |job| {

@@ -5,12 +5,15 @@ mod common;
 
 use common::Rng;
 use lmc_gpu::{
-    codec::{
-        Chunk, ChunkSpec, Encoded, Form, Method, Offer, Payload, Predictor, Scratch, decode, encode,
-    },
+    Method,
     dtype::Dtype,
-    hash::digest_of,
-    simd::Level,
+    internals::{
+        codec::{
+            Chunk, ChunkSpec, Encoded, Form, Offer, Payload, Predictor, Scratch, decode, encode,
+        },
+        hash::digest_of,
+        simd::Level,
+    },
 };
 
 const METHODS: [&str; 5] = ["fast", "auto", "max", "cascade", "rans"];

@@ -3,7 +3,7 @@
 use std::{hint::black_box, time::Duration};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
-use lmc_gpu::{
+use lmc_gpu::internals::{
     bits::pack,
     entropy::cascade,
     simd::Level,

@@ -2,14 +2,14 @@
 //! Bytes as an archive: opened, read at random and decoded, or refused.
 
 use libfuzzer_sys::fuzz_target;
-use lmc_gpu::{Archive, Options, container::Limits};
+use lmc_gpu::{Archive, Limits, OnDamage, RestoreOptions, internals::archive::Options};
 
 fuzz_target!(|data: &[u8]| {
     let limits = Limits { chunk_len: 1 << 20, table_len: 1 << 20, memory: 16 << 20 };
     let options = Options::default().with_threads(1).with_limits(limits);
-    if let Ok(archive) = Archive::from_bytes(data, limits)
+    if let Ok(archive) = Archive::from_bytes(data, &RestoreOptions::default().with_limits(limits))
         && archive.total_len() <= 16 << 20
     {
-        let _ = archive.verify(&options, true);
+        let _ = archive.verify(&options.restoring().with_damage(OnDamage::Fill));
     }
 });

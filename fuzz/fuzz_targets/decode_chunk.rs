@@ -4,9 +4,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use lmc_gpu::{
-    codec::{self, Chunk, ChunkSpec, Form, Method, Payload, Scratch},
+    Method,
     dtype::Dtype,
-    simd::Level,
+    internals::{
+        codec::{self, Chunk, ChunkSpec, Form, Payload, Scratch},
+        simd::Level,
+    },
 };
 
 fuzz_target!(|data: &[u8]| {

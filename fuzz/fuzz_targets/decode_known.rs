@@ -4,11 +4,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use lmc_gpu::{
-    codec::{
-        Chunk, ChunkSpec, Form, Method, Offer, Payload, Predictor, Scratch, decode, encode,
-    },
+    Method,
     dtype::Dtype,
-    simd::Level,
+    internals::{
+        codec::{Chunk, ChunkSpec, Form, Offer, Payload, Predictor, Scratch, decode, encode},
+        simd::Level,
+    },
 };
 
 fuzz_target!(|data: &[u8]| {
@@ -28,14 +29,8 @@ fuzz_target!(|data: &[u8]| {
     let known =
         |len: usize| -> Vec<u8> { base.iter().chain(&[0]).copied().cycle().take(len).collect() };
     let (own, narrow, wide) = (known(n * dtype.word_len()), known(2 * n), known(4 * n));
-    let inputs: [&[&[u8]]; 6] = [
-        &[&own],
-        &[&own, &wide],
-        &[&wide],
-        &[&narrow],
-        &[&wide, &wide],
-        &[&wide, &wide, &wide],
-    ];
+    let inputs: [&[&[u8]]; 6] =
+        [&[&own], &[&own, &wide], &[&wide], &[&narrow], &[&wide, &wide], &[&wide, &wide, &wide]];
     let mut results: [Option<Option<Vec<u8>>>; 6] = Default::default();
     for level in Level::available() {
         for (inputs, first) in inputs.iter().zip(&mut results) {

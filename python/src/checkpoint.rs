@@ -8,10 +8,11 @@ use crate::{
     work::{self, Control},
 };
 use lmc_gpu::{
-    Error, Result,
-    archive::{self, CheckpointFile},
-    container::EntryKind,
-    source::Source,
+    Entry, EntryKind, Error, Result,
+    internals::{
+        archive::{self, CheckpointFile, Options},
+        source::Source,
+    },
 };
 use pyo3::{
     prelude::*,
@@ -26,17 +27,13 @@ const STEP: usize = 4 << 20;
 #[pyclass(frozen, module = "lmc_gpu._native")]
 pub struct Checkpoint {
     inner: Arc<archive::Checkpoint>,
-    options: lmc_gpu::Options,
+    options: Options,
     path: Option<String>,
 }
 
 impl Checkpoint {
     /// One that was opened elsewhere.
-    pub fn new(
-        inner: archive::Checkpoint,
-        options: lmc_gpu::Options,
-        path: Option<String>,
-    ) -> Checkpoint {
+    pub fn new(inner: archive::Checkpoint, options: Options, path: Option<String>) -> Checkpoint {
         Checkpoint { inner: Arc::new(inner), options, path }
     }
 }
@@ -89,9 +86,8 @@ impl Checkpoint {
     /// Path, length and whether it is a directory, of every entry.
     fn files(&self) -> Vec<(String, u64, bool)> {
         let entries = self.inner.manifest().entries.iter();
-        let one = |e: &lmc_gpu::container::Entry| {
-            (e.path.to_text().into_owned(), e.len, e.kind == EntryKind::Directory)
-        };
+        let one =
+            |e: &Entry| (e.path.to_text().into_owned(), e.len, e.kind == EntryKind::Directory);
         entries.map(one).collect()
     }
 
@@ -143,7 +139,7 @@ impl Checkpoint {
         work::run(py, self.path.as_deref(), None, move |control| {
             let file = inner.file(entry);
             read_parallel(&file, offset, out.as_mut(), threads, control).map_err(|e| match tensor {
-                Some(name) => e.at(format_args!("tensor \"{name}\"")),
+                Some(name) => e.in_tensor(&name),
                 None => e,
             })
         })
@@ -158,7 +154,9 @@ impl Checkpoint {
             let options = control.options(options);
             let mut rest = out.as_mut();
             match &*inner {
-                archive::Checkpoint::Archive(archive) => archive.restore_all_into(rest, &options),
+                archive::Checkpoint::Archive(archive) => {
+                    archive.restore_all_into(rest, &options.restoring())
+                }
                 archive::Checkpoint::Raw(input) => {
                     for (i, entry) in input.manifest.entries.iter().enumerate() {
                         let (head, tail) =
@@ -186,7 +184,9 @@ fn read_parallel(
     threads: usize,
     control: &Control,
 ) -> Result<()> {
-    let threads = lmc_gpu::pipeline::worker_count(threads).min(out.len().div_ceil(2 * STEP)).max(1);
+    let threads = lmc_gpu::internals::pipeline::worker_count(threads)
+        .min(out.len().div_ceil(2 * STEP))
+        .max(1);
     let part = out.len().div_ceil(threads).next_multiple_of(STEP);
     let read = |at: u64, out: &mut [u8]| -> Result<()> {
         for (i, step) in out.chunks_mut(STEP).enumerate() {

@@ -7,13 +7,15 @@ use crate::{
     buffer::{Buffer, BufferMut},
     bytes::NewBytes,
     options::{Choices, Plan, dtype},
-    report, work,
+    work,
 };
 use lmc_gpu::{
-    Archive, Error, Options, Result,
-    archive::{self, Checkpoint, Input},
-    container::Limits,
-    source::Source,
+    Archive, Error, OnDamage, RestoreOptions, Result,
+    internals::{
+        archive::{self, Checkpoint, Input, Options},
+        json,
+        source::Source,
+    },
     store::{Snapshot, Tensor, safetensors},
 };
 use pyo3::{prelude::*, types::PyBytes};
@@ -55,7 +57,7 @@ pub fn compress(
     let mut out = NewBytes::with_room(py, room_for(data.as_ref().len()))?;
     let out = run(py, plan, None, progress, move |options| {
         let input = Input::from_source("data", Box::new(data), options.dtype);
-        archive::compress_to_writer(&input, &mut out, options)?;
+        archive::compress_to_writer(&input, &mut out, &options.compressing())?;
         Ok(out)
     })?;
     out.finish(py)
@@ -73,10 +75,12 @@ pub fn decompress(
     let data = Buffer::of(data)?;
     let _lent = data.clone();
     let plan = choices.plan(py)?;
-    let open = move || Archive::from_source(Box::new(data), Limits::default());
+    let open = move || Archive::from_source(Box::new(data), &RestoreOptions::default());
     if let Some(out) = out {
         let mut out = BufferMut::of(out)?;
-        run(py, plan, None, progress, move |options| open()?.restore_into(out.as_mut(), options))?;
+        run(py, plan, None, progress, move |options| {
+            open()?.restore_into(out.as_mut(), &options.restoring())
+        })?;
         return Ok(None);
     }
     let (archive, len) = work::run(py, None, None, move |_| {
@@ -88,7 +92,7 @@ pub fn decompress(
     })?;
     let mut out = NewBytes::with_room(py, len)?;
     let out = run(py, plan, None, progress, move |options| {
-        archive.restore_into(out.as_mut(), options)?;
+        archive.restore_into(out.as_mut(), &options.restoring())?;
         Ok(out)
     })?;
     out.finish(py).map(Some)
@@ -106,7 +110,8 @@ pub fn compress_file(
     let plan = choices.plan(py)?;
     let file = source.clone();
     run(py, plan, Some(&file), progress, move |options| {
-        archive::compress_path(&source, &out, options).map(|s| report::summary(&s))
+        lmc_gpu::compress_path(&source, &out, &options.compressing())
+            .map(|s| json::summary(&s).to_string())
     })
 }
 
@@ -123,8 +128,9 @@ pub fn decompress_file(
     let plan = choices.plan(py)?;
     let file = source.clone();
     run(py, plan, Some(&file), progress, move |options| {
-        let archive = Archive::open(&source, options.limits)?;
-        archive.restore(&out, options, keep_going).map(|r| report::restored(&r))
+        let options = options.clone().with_damage(on_damage(keep_going)).restoring();
+        let archive = Archive::open(&source, &options)?;
+        archive.restore(&out, &options).map(|r| json::restored(&r).to_string())
     })
 }
 
@@ -140,9 +146,14 @@ pub fn verify(
     let plan = choices.plan(py)?;
     let file = source.clone();
     run(py, plan, Some(&file), progress, move |options| {
-        let archive = Archive::open(&source, options.limits)?;
-        archive.verify(options, keep_going).map(|r| report::restored(&r))
+        let options = options.clone().with_damage(on_damage(keep_going)).restoring();
+        let archive = Archive::open(&source, &options)?;
+        archive.verify(&options).map(|r| json::restored(&r).to_string())
     })
+}
+
+fn on_damage(keep_going: bool) -> OnDamage {
+    if keep_going { OnDamage::Fill } else { OnDamage::Fail }
 }
 
 /// What a checkpoint consists of, as JSON.
@@ -151,7 +162,13 @@ pub fn inspect(py: Python<'_>, source: PathBuf, choices: Choices<'_>) -> PyResul
     let plan = choices.plan(py)?;
     let file = source.clone();
     run(py, plan, Some(&file), None, move |options| {
-        archive::inspect(&source, options).map(|i| report::inspection(&i))
+        let found = archive::inspect(&source, options)?;
+        let mut text = String::new();
+        json::inspection(&found, |part| {
+            text += part;
+            Result::Ok(())
+        })?;
+        Ok(text)
     })
 }
 
@@ -190,7 +207,8 @@ pub fn save_tensors_file(
     let file = out.clone();
     run(py, plan, Some(&file), progress, move |options| {
         let input = Input::from_source(&name, image(&tensors, &metadata)?, None);
-        archive::compress_files(&input, &out, options).map(|s| report::summary(&s))
+        archive::compress_files(&input, &out, &options.compressing())
+            .map(|s| json::summary(&s).to_string())
     })
 }
 
@@ -217,7 +235,8 @@ pub fn save_files(
     work::run(py, Some(&file), progress, move |control| {
         let options = control.options(plan.open()?);
         let input = snapshot.to_input()?;
-        archive::compress_files(&input, &out, &options).map(|s| report::summary(&s))
+        archive::compress_files(&input, &out, &options.compressing())
+            .map(|s| json::summary(&s).to_string())
     })
 }
 
@@ -237,7 +256,7 @@ pub fn save_tensors(
     let mut out = NewBytes::with_room(py, room_for(bytes + 256 * tensors.len()))?;
     let out = run(py, plan, None, None, move |options| {
         let input = Input::from_source(&name, image(&tensors, &metadata)?, None);
-        archive::compress_to_writer(&input, &mut out, options)?;
+        archive::compress_to_writer(&input, &mut out, &options.compressing())?;
         Ok(out)
     })?;
     out.finish(py)
@@ -259,7 +278,8 @@ pub fn save_bytes_file(
     let file = out.clone();
     run(py, plan, Some(&file), progress, move |options| {
         let input = Input::from_source(&name, Box::new(data), options.dtype);
-        archive::compress_files(&input, &out, options).map(|s| report::summary(&s))
+        archive::compress_files(&input, &out, &options.compressing())
+            .map(|s| json::summary(&s).to_string())
     })
 }
 
@@ -267,7 +287,7 @@ pub fn save_bytes_file(
 pub fn open_source(data: Box<dyn Source>, options: &Options) -> Result<Checkpoint> {
     match is_archive(&*data)? {
         true => {
-            let archive = Archive::from_source(data, options.limits)?;
+            let archive = Archive::from_source(data, &options.restoring())?;
             if options.base.is_some() {
                 archive.ensure_base(options)?;
             }
@@ -279,6 +299,6 @@ pub fn open_source(data: Box<dyn Source>, options: &Options) -> Result<Checkpoin
 
 /// Whether a file begins as archives do.
 pub fn is_archive(file: &dyn Source) -> Result<bool> {
-    let magic = lmc_gpu::container::header::MAGIC;
+    let magic = lmc_gpu::internals::container::header::MAGIC;
     Ok(file.len() >= magic.len() as u64 && file.read_vec(0, magic.len() as u64)? == magic)
 }

@@ -1,7 +1,7 @@
 //! Files that Python reads: whatever has `read`, `seek` and `tell`, such as those of fsspec.
 
 use crate::buffer::Buffer;
-use lmc_gpu::source::Source;
+use lmc_gpu::internals::source::Source;
 use pyo3::prelude::*;
 use std::{
     io,

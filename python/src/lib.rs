@@ -10,7 +10,6 @@ mod codec;
 mod error;
 mod file;
 mod options;
-mod report;
 mod store;
 mod work;
 

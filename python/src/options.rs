@@ -2,11 +2,12 @@
 
 use crate::{codec::is_archive, error::raise, file};
 use lmc_gpu::{
-    Archive, Error, Options, Result,
-    archive::{Base, Input, Overwrite},
-    codec::Method,
+    Archive, Base, Error, Method, Overwrite, Result, Symlinks,
     dtype::Dtype,
-    source::Source,
+    internals::{
+        archive::{Input, Options},
+        source::Source,
+    },
 };
 use pyo3::{prelude::*, types::PyList};
 use std::{
@@ -73,12 +74,13 @@ impl Choices<'_> {
             None => None,
             Some(base) => Some(BaseOf::of(base)?),
         };
+        let symlinks = if self.follow_symlinks { Symlinks::Follow } else { Symlinks::Refuse };
         let options = Options::default()
             .with_method(method)
             .with_threads(self.threads.unwrap_or(0))
             .with_dtype(dtype)
             .with_overwrite(overwrite)
-            .with_follow_symlinks(self.follow_symlinks);
+            .with_symlinks(symlinks);
         Ok(Plan { options, base, device: self.device.clone() })
     }
 }
@@ -94,7 +96,7 @@ impl Plan {
             None => return Ok(options),
             Some(BaseOf::Paths(paths)) => match paths.split_first() {
                 None => return Ok(options),
-                Some((path, others)) => Base::open(path, others, &options)?,
+                Some((path, others)) => Base::open_with(path, others, &options)?,
             },
             Some(BaseOf::File(file)) => base_of(file, &options)?,
             Some(BaseOf::Files(files)) => {
@@ -109,34 +111,37 @@ impl Plan {
 fn base_of(file: Box<dyn Source>, options: &Options) -> Result<Arc<Base>> {
     let path = Path::new("data");
     if is_archive(&*file)? {
-        return Ok(Base::of_archive(path, Archive::from_source(file, options.limits)?));
+        return Ok(Base::of_archive(path, Archive::from_source(file, &options.restoring())?));
     }
     Ok(Base::of_files(path, Input::from_source("data", file, options.dtype)))
 }
 
 #[cfg(feature = "gpu")]
-fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::codec::Accelerator>> {
+fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::Accelerator>> {
     let Ok(selector) = name.parse();
     let device = lmc_gpu::gpu::Device::request(&selector)?;
     Ok(Arc::new(lmc_gpu::gpu::Transformer::new(device)))
 }
 
 #[cfg(not(feature = "gpu"))]
-fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::codec::Accelerator>> {
-    Err(Error::InvalidArgument(format!(
-        "device=\"{name}\": this build has no GPU support; leave it out"
-    )))
+fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::Accelerator>> {
+    Err(Error::InvalidArgument(
+        format!("device=\"{name}\": this build has no GPU support; leave it out").into(),
+    ))
 }
 
 /// A method by its name.
 pub fn method(name: &str) -> Result<Method> {
     Method::ALL.into_iter().find(|m| m.name() == name).ok_or_else(|| {
         let all: Vec<&str> = Method::ALL.iter().map(|m| m.name()).collect();
-        Error::InvalidArgument(format!("no method \"{name}\": choose one of {}", all.join(", ")))
+        Error::InvalidArgument(
+            format!("no method \"{name}\": choose one of {}", all.join(", ")).into(),
+        )
     })
 }
 
 /// An element type by its name.
 pub fn dtype(name: &str) -> Result<Dtype> {
-    Dtype::parse(name).ok_or_else(|| Error::InvalidArgument(format!("no element type \"{name}\"")))
+    Dtype::parse(name)
+        .ok_or_else(|| Error::InvalidArgument(format!("no element type \"{name}\"").into()))
 }

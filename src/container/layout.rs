@@ -77,11 +77,14 @@ impl Layout {
             return corrupt("its metadata does not fit its type");
         }
         if meta.len() > self.limits.chunk_len {
-            return Err(Error::LimitExceeded(format!(
-                "it has {} bytes, more than the limit of {}",
-                meta.len(),
-                self.limits.chunk_len
-            )));
+            return Err(Error::LimitExceeded(
+                format!(
+                    "it has {} bytes, more than the limit of {}",
+                    meta.len(),
+                    self.limits.chunk_len
+                )
+                .into(),
+            ));
         }
         let end = self.ends.last().copied().unwrap_or(0);
         if meta.pieces.last().is_some_and(|p| p.end() > end) {
@@ -150,11 +153,14 @@ impl Layout {
                 return Err(Error::Corrupt("it refers to bytes that are not there".into()));
             }
             if r.len() > self.limits.chunk_len {
-                return Err(Error::LimitExceeded(format!(
-                    "it refers to {} bytes, more than the limit of {}",
-                    r.len(),
-                    self.limits.chunk_len
-                )));
+                return Err(Error::LimitExceeded(
+                    format!(
+                        "it refers to {} bytes, more than the limit of {}",
+                        r.len(),
+                        self.limits.chunk_len
+                    )
+                    .into(),
+                ));
             }
         }
         Ok(())

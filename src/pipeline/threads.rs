@@ -56,7 +56,7 @@ impl Workers<'_> {
                 .thread_name(|i| format!("lmc-{i}"))
                 .build()
                 .map_err(|e| Error::Io {
-                    context: format!("cannot start {} threads", self.count),
+                    context: format!("cannot start {} threads", self.count).into(),
                     source: std::io::Error::other(e),
                 })?,
         };

@@ -5,7 +5,10 @@ use crate::{
     kill::{kill, start},
     store::{holds, source, steps},
 };
-use lmc_gpu::store::{Policy, SaveOptions, Store};
+use lmc_gpu::{
+    Overwrite,
+    store::{Policy, SaveOptions, Store},
+};
 use std::{
     collections::BTreeMap,
     fs,
@@ -109,7 +112,7 @@ impl Made {
 fn restores(store: &Store, dir: &Path, step: u64, version: u64) -> Result<(), String> {
     let out = dir.join("out");
     let _ = fs::remove_dir_all(&out);
-    store.restore(step, &out, false).map_err(|e| format!("step {step}: {e}"))?;
+    store.restore(step, &out, Overwrite::Refuse).map_err(|e| format!("step {step}: {e}"))?;
     holds(&out, version).then_some(()).ok_or_else(|| format!("step {step} restores other bytes"))
 }
 

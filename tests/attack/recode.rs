@@ -10,9 +10,11 @@ use crate::{
     subject::Subject,
 };
 use lmc_gpu::{
-    codec::{self, ChunkSpec, Form, Payload, Scratch},
     dtype::Dtype,
-    simd::Level,
+    internals::{
+        codec::{self, ChunkSpec, Form, Payload, Scratch},
+        simd::Level,
+    },
 };
 use std::ops::Range;
 use twox_hash::{XxHash3_64, XxHash3_128};

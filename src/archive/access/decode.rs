@@ -90,7 +90,7 @@ impl Archive<'_> {
         let mut most = 0;
         for i in chunks {
             let memory = within(self.memory_of_chunk(i), limits);
-            most = memory.map_err(|e| e.at(format_args!("chunk {i}")))?.max(most);
+            most = memory.map_err(|e| e.in_chunk(i))?.max(most);
         }
         Ok(most)
     }
@@ -227,11 +227,14 @@ pub(in crate::archive) fn memory_of(meta: &ChunkMeta, payload_len: u64) -> u64 {
 /// The same number, unless it is above the limit.
 pub(in crate::archive) fn within(memory: u64, limits: &Limits) -> Result<u64> {
     if memory > limits.memory {
-        return Err(Error::LimitExceeded(format!(
-            "decoding it takes {memory} bytes of memory, more than the limit of {}: raise \
+        return Err(Error::LimitExceeded(
+            format!(
+                "decoding it takes {memory} bytes of memory, more than the limit of {}: raise \
              Limits::memory, or --memory of the command",
-            limits.memory
-        )));
+                limits.memory
+            )
+            .into(),
+        ));
     }
     Ok(memory)
 }

@@ -72,7 +72,8 @@ fn failed(source: io::Error) -> Error {
         context: format!(
             "the archive repeats an earlier chunk, for which temporary space in {} is needed",
             dir.display()
-        ),
+        )
+        .into(),
         source,
     }
 }

@@ -70,7 +70,7 @@ impl DerefMut for Lent<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, codec::Method, compress, decompress, dtype::Dtype};
+    use crate::{archive::options::Options, codec::Method, compress, decompress, dtype::Dtype};
 
     #[test]
     fn what_a_coder_did_before_leaves_no_trace() {
@@ -85,10 +85,11 @@ mod tests {
                 shared.clone().with_method(method).with_dtype(Dtype::parse(dtype))
             })
             .collect();
-        let first: Vec<_> = all.iter().map(|o| compress(&bytes, o).unwrap()).collect();
+        let first: Vec<_> =
+            all.iter().map(|o| compress(&bytes, &o.compressing()).unwrap()).collect();
         for (options, archive) in all.iter().zip(&first).rev() {
-            assert!(compress(&bytes, options).unwrap() == *archive);
-            assert!(decompress(archive, options).unwrap() == bytes);
+            assert!(compress(&bytes, &options.compressing()).unwrap() == *archive);
+            assert!(decompress(archive, &options.restoring()).unwrap() == bytes);
         }
     }
 }

@@ -14,7 +14,10 @@ use super::{
 };
 use crate::{
     Error, Result,
-    archive::{access::digest::Digests, options::Options},
+    archive::{
+        access::digest::Digests,
+        options::{CompressOptions, Options},
+    },
     codec::Method,
     container::{Entry, EntryKind, Manifest, Piece, RecordType},
     dtype::Dtype,
@@ -36,10 +39,11 @@ const WINDOW: u64 = 1 << 20;
 /// the number of threads, whatever the length; nothing is read twice.
 ///
 /// ```
-/// use lmc_gpu::{Options, archive::compress_reader};
+/// use lmc_gpu::{CompressOptions, RestoreOptions, decompress, internals::archive::compress_reader};
 /// let mut archive = Vec::new();
-/// compress_reader(&mut &[7u8; 100_000][..], "stdin", &mut archive, &Options::default())?;
-/// assert_eq!(lmc_gpu::decompress(&archive, &Options::default())?, [7; 100_000]);
+/// let input = &mut &[7u8; 100_000][..];
+/// compress_reader(input, "stdin", &mut archive, &CompressOptions::default())?;
+/// assert_eq!(decompress(&archive, &RestoreOptions::default())?, [7; 100_000]);
 /// # Ok::<(), lmc_gpu::Error>(())
 /// ```
 ///
@@ -49,8 +53,9 @@ pub fn compress_reader(
     reader: &mut (dyn Read + Send),
     name: &str,
     out: &mut (dyn Write + Send),
-    options: &Options,
+    options: &CompressOptions,
 ) -> Result<Summary> {
+    let options = &options.0;
     let started = Instant::now();
     let flat = options.dtype;
     let entry = Entry { kind: EntryKind::Stream, path: name.into(), len: 0, flat };
@@ -266,6 +271,6 @@ fn read(reader: &mut dyn Read, len: u64, out: &mut Vec<u8>, name: &str) -> Resul
     let n = reader
         .take(len)
         .read_to_end(out)
-        .map_err(|source| Error::Io { context: format!("cannot read {name}"), source })?;
+        .map_err(|source| Error::Io { context: format!("cannot read {name}").into(), source })?;
     Ok(n as u64)
 }
