@@ -280,7 +280,7 @@ impl Bench {
             let dir = tempfile::tempdir().expect("a directory");
             let options = Options::default().with_method(Method::Fast).with_device(device.clone());
             let policy = Policy::default().with_full_every(1);
-            let store = Store::init(&dir.path().join("store"), policy).expect("a store");
+            let store = Store::init(dir.path().join("store"), policy).expect("a store");
             let chosen = CheckpointerOptions::default().with_last_saved(LastSaved::Forget);
             let checkpointer =
                 Checkpointer::new(store.with_options(options), chosen).expect("a thread");

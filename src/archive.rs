@@ -26,11 +26,9 @@ pub use checkpoint::{Checkpoint, CheckpointFile};
 pub use disk::{AtomicFile, remove_temporaries};
 pub(crate) use disk::{Holder, holder};
 pub use inspection::{FileInfo, Inspection, SpanInfo, inspect};
-#[cfg(feature = "cli")]
-pub(crate) use options::Progress;
 pub(crate) use options::with_methods;
 pub use options::{
-    Changes, CompressOptions, OnDamage, Options, Overwrite, RestoreOptions, Symlinks,
+    Changes, CompressOptions, OnDamage, Options, Overwrite, Progress, RestoreOptions, Symlinks,
 };
 pub use read::{
     Damage, Reader, Restored, decompress, decompress_into, decompress_stream, decompress_to_writer,

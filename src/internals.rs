@@ -5,9 +5,10 @@
 
 pub mod archive {
     pub use crate::archive::{
-        AtomicFile, Checkpoint, CheckpointFile, FileInfo, Input, Inspection, Options, SpanInfo,
-        compress_files, compress_reader, compress_stream, compress_to_writer, decompress_stream,
-        decompress_to_writer, extract, extract_to, inspect, is_salvageable, verify_stream,
+        AtomicFile, Checkpoint, CheckpointFile, FileInfo, Input, Inspection, Options, Progress,
+        SpanInfo, compress_files, compress_reader, compress_stream, compress_to_writer,
+        decompress_stream, decompress_to_writer, extract, extract_to, inspect, is_salvageable,
+        verify_stream,
     };
 }
 

@@ -239,3 +239,29 @@ pub fn report(r: &Report) -> Value {
         "busy": r.busy.as_secs_f64(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_no_text_has_its_bytes_beside_it() {
+        let mut object = json!({});
+        put_path(&mut object, "file", &Name::from(&b"a\xff"[..]));
+        put_path(&mut object, "path", &Name::from(&b"plain"[..]));
+        assert_eq!(object, json!({ "file": "a\u{fffd}", "file_bytes": "61ff", "path": "plain" }));
+    }
+
+    #[test]
+    fn a_tree_of_an_inspection_is_what_its_parts_make() {
+        let mut text = String::new();
+        let put = |part: &str| {
+            text += part;
+            Ok::<(), ()>(())
+        };
+        inspection(&Inspection::default(), put).unwrap();
+        let object: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(object["ratio"], 1.0);
+        assert_eq!((&object["files"], &object["spans"]), (&json!([]), &json!([])));
+    }
+}

@@ -296,3 +296,66 @@ fn a_delta_finds_its_base_when_something_is_read() {
     found.restore(place("new"), &options).unwrap();
     assert!(fs::read(place("new")).unwrap() == bytes);
 }
+
+/// Whatever is added here is a promise: see that it belongs there, and document it.
+#[test]
+fn the_library_shows_what_it_promises_and_nothing_else() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/lib.rs");
+    let text = fs::read_to_string(path).unwrap();
+    let mut shown = Vec::new();
+    for item in text.split_inclusive(';').map(|item| item.rsplit("\n\n").next().unwrap()) {
+        let Some((attributes, item)) = item.split_once("pub ") else { continue };
+        if attributes.contains("doc(hidden)") {
+            continue;
+        }
+        let item = item.trim_end_matches(';');
+        let list = match (item.split_once('{'), item.rsplit_once([' ', ':'])) {
+            (Some((_, list)), _) => list.trim_end_matches('}'),
+            (None, Some((_, last))) => last,
+            _ => item,
+        };
+        shown.extend(list.split(',').map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned));
+    }
+    shown.sort();
+    assert_eq!(
+        shown,
+        [
+            "Accelerator",
+            "Archive",
+            "ArchivedFile",
+            "Base",
+            "Cancel",
+            "Changes",
+            "CompressOptions",
+            "Damage",
+            "Detail",
+            "Entry",
+            "EntryKind",
+            "Error",
+            "Limits",
+            "Method",
+            "Name",
+            "OnDamage",
+            "OptimizerHints",
+            "Overwrite",
+            "Reader",
+            "RestoreOptions",
+            "Restored",
+            "Result",
+            "Summary",
+            "Symlinks",
+            "TensorInfo",
+            "Usage",
+            "Writer",
+            "compress",
+            "compress_into",
+            "compress_path",
+            "decompress",
+            "decompress_into",
+            "dtype",
+            "gpu",
+            "remove_temporaries",
+            "store",
+        ]
+    );
+}

@@ -245,11 +245,11 @@ fn a_chain_of_archives_restores_through_all_of_its_links() {
     let base = Base::open_with(&moved[3], &moved, &options()).unwrap();
     check(&path(4), &run.files(), &options().with_base(Some(base)));
     let lost =
-        Archive::open(&path(4), &options().restoring()).unwrap().verify(&options().restoring());
+        Archive::open(path(4), &options().restoring()).unwrap().verify(&options().restoring());
     assert!(matches!(lost, Err(Error::BaseMismatch(e)) if e.contains("step3.lmc")));
     // A tensor out of the middle of it.
     let base = Base::open_with(&moved[3], &moved, &options()).unwrap();
-    let archive = Archive::open(&path(4), &options().restoring()).unwrap();
+    let archive = Archive::open(path(4), &options().restoring()).unwrap();
     archive.attach_base(&base).unwrap();
     let (_, bytes) = archive.tensor("master.safetensors:norm.weight").unwrap();
     assert!(bytes == f32s(&run.w[2]));
@@ -636,7 +636,7 @@ fn archives_that_are_deltas_to_each_other_are_named() {
     // The one that is missing mends it, wherever it comes from.
     let (old, elsewhere) = (dir.path().join("old"), dir.path().join("elsewhere.lmc"));
     let run = Training::new();
-    compress_path(&write(&old, &run.files()), &elsewhere, &options().compressing()).unwrap();
+    compress_path(write(&old, &run.files()), &elsewhere, &options().compressing()).unwrap();
     let base = Base::open_with(&paths[1], &[paths[0].clone(), elsewhere], &options());
     archive.verify(&options().with_base(Some(base.unwrap())).restoring()).unwrap();
 }

@@ -190,7 +190,7 @@ fn copies_that_are_none_any_more_are_stored_by_themselves() {
 #[test]
 fn a_store_keeps_what_was_read_whenever_the_bytes_change() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::init(&dir.path().join("run"), Policy::default()).unwrap();
+    let store = Store::init(dir.path().join("run"), Policy::default()).unwrap();
     let store = store.with_options(options());
     let (input, reads) = turning(1, usize::MAX, false, "");
     store.save_input(&input, 0, &SaveOptions::default()).unwrap();
@@ -286,7 +286,7 @@ fn a_file_that_changed_is_named_and_nothing_is_written() {
 fn input_that_stays_as_it_is_brings_no_note() {
     let dir = tempfile::tempdir().unwrap();
     let new = write(&dir.path().join("new"), 2);
-    let summary = compress_path(&new, &dir.path().join("x.lmc"), &options().compressing()).unwrap();
+    let summary = compress_path(&new, dir.path().join("x.lmc"), &options().compressing()).unwrap();
     assert!(summary.notes.iter().all(|n| !n.contains("changed")), "{:?}", summary.notes);
 }
 
@@ -323,7 +323,7 @@ fn a_raw_base_that_changed_is_an_error_whatever_is_allowed() {
 #[test]
 fn a_store_refuses_a_checkpoint_that_changed_unless_that_is_allowed() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::init(&dir.path().join("run"), Policy::default()).unwrap();
+    let store = Store::init(dir.path().join("run"), Policy::default()).unwrap();
     let new = write(&dir.path().join("new"), 1);
     store.save(&new, 1, &SaveOptions::default()).unwrap();
     write(&new, 2);

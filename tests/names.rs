@@ -81,7 +81,7 @@ fn directories_of_odd_names_come_back_as_they_were() {
     compress_path(&root, &archive, &options.compressing()).unwrap();
     let opened = Archive::open(&archive, &options.restoring()).unwrap();
     assert!(opened.entries().is_sorted_by(|a, b| a.path < b.path));
-    opened.restore(&dir.path().join("back"), &options.restoring()).unwrap();
+    opened.restore(dir.path().join("back"), &options.restoring()).unwrap();
     assert_eq!(tree(&root), tree(&dir.path().join("back")));
     let piped = fs::read(&archive).unwrap();
     decompress_stream(&mut &piped[..], &dir.path().join("piped"), &options.restoring()).unwrap();
@@ -129,7 +129,7 @@ fn a_base_of_an_odd_name_is_found_beside_its_delta() {
             .unwrap();
         let archive = Archive::open(&out, &options.restoring()).unwrap();
         assert!(archive.refers_to_base(), "{:?}", os(part));
-        archive.restore(&dir.path().join("back"), &options.restoring()).unwrap();
+        archive.restore(dir.path().join("back"), &options.restoring()).unwrap();
         assert_eq!(tree(&new), tree(&dir.path().join("back")));
     }
 }

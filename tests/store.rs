@@ -15,10 +15,10 @@ use series::{assert_restores, checkpoint, fill};
 use std::{path::Path, time::Duration};
 
 fn store_of(dir: &Path, policy: Policy, steps: &[u64]) -> Store {
-    let store = Store::init(&dir.join("run"), policy).unwrap();
+    let store = Store::init(dir.join("run"), policy).unwrap();
     for &step in steps {
         checkpoint(&dir.join(step.to_string()), step);
-        store.save(&dir.join(step.to_string()), step, &SaveOptions::default()).unwrap();
+        store.save(dir.join(step.to_string()), step, &SaveOptions::default()).unwrap();
     }
     store
 }
@@ -49,7 +49,7 @@ fn every_step_of_a_series_restores_exactly() {
 #[test]
 fn a_single_file_restores_as_a_file() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::init(&dir.path().join("run"), Policy::default()).unwrap();
+    let store = Store::init(dir.path().join("run"), Policy::default()).unwrap();
     let source = dir.path().join("weights.bin");
     for step in 0..3u64 {
         std::fs::write(&source, fill(step, 50_000)).unwrap();
@@ -146,10 +146,10 @@ fn a_missing_step_names_the_nearest_and_a_missing_store_says_how_to_make_one() {
     let e = Store::open(dir.path()).unwrap_err();
     assert!(e.is_usage() && e.to_string().contains("store init"), "{e}");
     let store = store_of(dir.path(), Policy::default(), &[10, 20]);
-    let e = store.restore(17, &dir.path().join("out"), Overwrite::Refuse).unwrap_err();
+    let e = store.restore(17, dir.path().join("out"), Overwrite::Refuse).unwrap_err();
     assert!(e.is_usage() && e.to_string().contains("20"), "{e}");
     assert!(Store::init(store.root(), Policy::default()).unwrap_err().is_usage());
-    assert!(Store::init(&dir.path().join("x"), Policy::default().with_max_chain(0)).is_err());
+    assert!(Store::init(dir.path().join("x"), Policy::default().with_max_chain(0)).is_err());
 }
 
 #[test]

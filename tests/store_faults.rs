@@ -35,7 +35,7 @@ impl Series {
 
     fn within(dir: tempfile::TempDir, steps: &[u64]) -> Series {
         let policy = Policy::default().with_rebase_above(1.0);
-        let store = Store::init(&dir.path().join("run"), policy).unwrap();
+        let store = Store::init(dir.path().join("run"), policy).unwrap();
         let series = Series { dir, store };
         for &step in steps {
             let source = series.source(step);

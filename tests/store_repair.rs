@@ -52,7 +52,7 @@ fn a_directory_that_is_no_store_is_not_made_one_by_a_repair() {
 fn a_step_that_gc_would_remove_at_once_is_refused_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let policy = Policy::default().with_keep_last(Some(1));
-    let store = Store::init(&dir.path().join("run"), policy).unwrap();
+    let store = Store::init(dir.path().join("run"), policy).unwrap();
     let saving = |step: u64, after: AfterSave| {
         let source = dir.path().join(step.to_string());
         checkpoint(&source, step);

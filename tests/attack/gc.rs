@@ -35,11 +35,11 @@ impl Made {
                 .with_full_every(full_every)
                 .with_max_chain(chain)
                 .with_rebase_above(1.0);
-            let store = Store::init(&dir.path().join(format!("{k}")), policy).unwrap();
+            let store = Store::init(dir.path().join(format!("{k}")), policy).unwrap();
             let mut model = Model::new();
             for i in 0..12 {
                 let (step, version) = (1 + i * [2, 3, 5][k] + i % 2, i % 6);
-                store.save(&source(dir.path(), version), step, &SaveOptions::default()).unwrap();
+                store.save(source(dir.path(), version), step, &SaveOptions::default()).unwrap();
                 model.insert(step, version);
             }
             stores.push(model);

@@ -74,7 +74,7 @@ fn input_that_changes_is_refused_or_makes_an_archive_that_verifies() {
                 })()
                 .map(|(out, is_delta)| check(&out, is_delta.then_some(&base), &options, &stop)),
                 _ => (|| {
-                    let store = Store::init(&dir.path().join("run"), Policy::default())?;
+                    let store = Store::init(dir.path().join("run"), Policy::default())?;
                     if kind == 3 {
                         store.save(&base, 1, &SaveOptions::default())?;
                     }

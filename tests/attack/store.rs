@@ -97,7 +97,7 @@ fn act(
             let options = SaveOptions::default()
                 .with_existing(if replace { Existing::Replace } else { Existing::Refuse })
                 .with_form(if rng.one_in(6) { Form::Full } else { Form::ByPolicy });
-            let saved = store.save(&source(dir, version), step, &options);
+            let saved = store.save(source(dir, version), step, &options);
             if model.contains_key(&step) && !replace {
                 return saved.map_or(Ok("save refused"), |_| Err(format!("{step} was replaced")));
             }
@@ -108,7 +108,7 @@ fn act(
         4 | 5 => match model.get(&any) {
             Some(version) => restores(store, any, *version).map(|()| "restore"),
             None => store
-                .restore(any, &dir.join("none"), Overwrite::Refuse)
+                .restore(any, dir.join("none"), Overwrite::Refuse)
                 .map_or(Ok("restore refused"), |_| Err(format!("{any} does not exist"))),
         },
         6 | 7 => {

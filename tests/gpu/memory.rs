@@ -217,7 +217,7 @@ fn memory_is_steady_over_a_thousand_checkpoints() {
     let page = Page::new(&device);
     page.fill(&store::weights(page.len(), 3));
     let policy = Policy::default().with_keep_last(Some(3)).with_full_every(2);
-    let store = Store::init(&dir.path().join("store"), policy).unwrap();
+    let store = Store::init(dir.path().join("store"), policy).unwrap();
     let transformer: Arc<dyn Accelerator> = Arc::new(Transformer::new(device.clone()));
     let store = store.with_options(Options::default().with_device(Some(transformer)));
     let of_store = store.clone();

@@ -9,6 +9,11 @@ from ._errors import ArgumentError
 from ._files import is_file, readable
 
 
+def _width(dtype, code):
+    """Bytes of an element, by its dtype in numpy or torch; 0 where they are not whole bytes."""
+    return 0 if dtype is None or code == "F4" else dtype.itemsize
+
+
 class Entry:
     """Where a tensor is in a checkpoint."""
 
@@ -210,7 +215,7 @@ class Slice:
         """The elements that integers, slices and `...` choose, with the shape that numpy gives."""
         entry = self._entry
         index = expand(index, entry.shape)
-        width = self._frame.width(entry.dtype)
+        width = _width(self._frame.dtype_of(entry.dtype), entry.dtype)
         if not entry.is_plain or not width or 0 in entry.shape:
             whole = self._frame.read(self._reader, entry, self._device)
             return whole[tuple(index)]

@@ -53,8 +53,10 @@ impl std::fmt::Debug for ArchivedFile<'_, '_> {
 impl Read for ArchivedFile<'_, '_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         let n = self.byte_len().saturating_sub(self.at).min(buf.len() as u64) as usize;
-        self.read_at(self.at, &mut buf[..n])?;
-        self.at += n as u64;
+        if n > 0 {
+            self.read_at(self.at, &mut buf[..n])?;
+            self.at += n as u64;
+        }
         Ok(n)
     }
 }

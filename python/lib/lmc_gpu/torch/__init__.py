@@ -10,8 +10,9 @@ from .._codec import choices
 from .._errors import LimitError, UnsupportedError
 from .._files import is_file, write_all
 from .._memory import TYPES, at_address, of_tensor
-from .._names import code_of, in_order, named, texts
+from .._names import code_of, in_order, named
 from .._open import Reader
+from .._save import to_bytes, to_file
 
 __all__ = [
     "load",
@@ -60,18 +61,13 @@ def save_file(
     >>> lmc_gpu.torch.load_file(path)
     {'w': tensor([1., 1., 1.], dtype=torch.bfloat16)}
     """
-    chosen = choices(base=base, method=method, threads=threads, overwrite=True, device=device)
-    if is_file(filename):
-        data = _native.save_tensors(_lent(tensors), texts(metadata), "data.safetensors", chosen)
-        return write_all(filename, data)
-    path, name = named(filename)
-    _native.save_tensors_file(_lent(tensors), texts(metadata), name, path, chosen, progress)
+    chosen = {"base": base, "method": method, "threads": threads, "device": device}
+    to_file(_lent(tensors), filename, metadata, progress, **chosen)
 
 
 def save_bytes(tensors, metadata=None, *, base=None, method="auto", threads=None):
     """As `save_file`, to `bytes`: what `safetensors.torch.save` does."""
-    chosen = choices(base=base, method=method, threads=threads)
-    return _native.save_tensors(_lent(tensors), texts(metadata), "data.safetensors", chosen)
+    return to_bytes(_lent(tensors), metadata, base=base, method=method, threads=threads)
 
 
 def load_file(filename, device="cpu", *, base=None, threads=None):
@@ -340,12 +336,6 @@ def _is_complete(tensor):
 def dtype_of(code):
     """The dtype of an element type, `None` where this torch has none."""
     return getattr(_torch, TYPES.get(code, ""), None)
-
-
-def width(code):
-    """Bytes of an element; 0 where they are not whole bytes."""
-    dtype = dtype_of(code)
-    return 0 if dtype is None or code == "F4" else dtype.itemsize
 
 
 def view(memory, entry):
