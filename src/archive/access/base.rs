@@ -28,7 +28,9 @@ const CHECKED: usize = 4;
 /// The same for a base that nothing speaks for but these.
 pub(in crate::archive) const CHECKED_WELL: usize = 64;
 
-/// An open base.
+/// What an archive is, or becomes, a delta to: a raw file, a directory or an archive, open.
+/// [`CompressOptions::with_base`](crate::CompressOptions::with_base) and
+/// [`RestoreOptions::with_base`](crate::RestoreOptions::with_base) take it.
 pub struct Base {
     name: Name,
     shown: String,
@@ -48,6 +50,7 @@ impl std::fmt::Debug for Base {
 
 impl Base {
     /// A base that is an archive which is open, with its own base attached where it needs one.
+    #[doc(hidden)]
     pub fn of_archive(path: &Path, archive: Archive<'static>) -> Arc<Base> {
         let manifest = archive.manifest.clone();
         let shared = Shared::new(archive);
@@ -66,6 +69,7 @@ impl Base {
 
     /// Files that are open already or exist in memory only. `path` gives the name that archives
     /// remember.
+    #[doc(hidden)]
     pub fn of_files(path: &Path, input: Input<'static>) -> Arc<Base> {
         Arc::new(Self::of_input(path, input))
     }
@@ -275,6 +279,7 @@ impl Attached {
 
 impl Archive<'_> {
     /// Whether any chunk needs the base.
+    #[doc(hidden)]
     pub fn refers_to_base(&self) -> bool {
         self.chunks.iter().any(|c| c.meta.references.iter().any(is_base))
     }
@@ -284,6 +289,7 @@ impl Archive<'_> {
     /// # Errors
     /// `BaseMismatch` where it is not the base that the archive was made against, as far as
     /// names, lengths and a few digests tell: the others are checked where they are used.
+    #[doc(hidden)]
     pub fn attach_base(&self, base: &Arc<Base>) -> Result<()> {
         self.attach_checked(base, CHECKED)
     }
