@@ -233,3 +233,21 @@ def test_an_old_torch_is_refused_by_name(monkeypatch):
         require("torch", "2.7")
     with pytest.raises(ModuleNotFoundError, match="pip install 'nowhere>=1'"):
         require("nowhere", "1")
+
+
+def test_moments_and_masters_stand_beside_their_weights(tmp_path):
+    torch.manual_seed(0)
+    master = torch.randn(100, 200)
+    state = {
+        "model": {"w": master.to(torch.bfloat16)},
+        "master": {"w": master},
+        "optim": {"state": {"w": {"exp_avg": master * 0.1, "exp_avg_sq": master**2 * 0.01}}},
+    }
+    dcp.save(state, storage_writer=LmcWriter(tmp_path / "1"))
+    (file,) = (tmp_path / "1").glob("*.lmc")
+    names = {(s["file"], s["name"]) for s in lmc_gpu.inspect(file)["spans"] if s["name"]}
+    kinds = ("model", "master", "exp_avg", "exp_avg_sq")
+    assert names == {(f"{kind}.safetensors", "w") for kind in kinds}
+    # The narrow copy is the rounding of the wide one, and takes nothing.
+    found = {s["file"]: s["stored_bytes"] for s in lmc_gpu.inspect(file)["spans"] if s["name"]}
+    assert found["model.safetensors"] < 0.01 * state["model"]["w"].nbytes

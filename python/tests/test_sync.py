@@ -413,7 +413,7 @@ def test_a_policy_learns_from_what_another_process_samples():
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32, np.uint64])
 def test_every_change_is_found_at_every_place(kind):
-    from lmc_gpu.sync._subscribe import changed
+    from lmc_gpu.sync._patch import changed
 
     for n in [*range(1, 40), 1000]:
         old = np.arange(n).astype(kind)

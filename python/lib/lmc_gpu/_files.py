@@ -1,5 +1,6 @@
 """Open files in the place of paths: those of `open`, `io.BytesIO`, fsspec, smart_open, …."""
 
+import io
 import os
 
 from ._errors import ArgumentError
@@ -31,3 +32,30 @@ def write_all(file, data):
         if n is None:
             return
         view = view[n:]
+
+
+class MemoryFile(io.RawIOBase):
+    """Memory that is read as a file."""
+
+    def __init__(self, memory):
+        self._memory = memoryview(memory).cast("B")
+        self._at = 0
+
+    def readable(self):
+        return True
+
+    def seekable(self):
+        return True
+
+    def readinto(self, out):
+        n = max(0, min(len(out), len(self._memory) - self._at))
+        memoryview(out).cast("B")[:n] = self._memory[self._at : self._at + n]
+        self._at += n
+        return n
+
+    def seek(self, offset, whence=0):
+        self._at = max(0, offset + (0, self._at, len(self._memory))[whence])
+        return self._at
+
+    def tell(self):
+        return self._at

@@ -20,8 +20,9 @@ whichever is less. One that finds a publisher that was started anew takes its fi
 """
 
 from ._disk import DiskDelta, read_disk_delta
+from ._patch import Patch
 from ._publish import Publisher
-from ._subscribe import Patch, Subscriber, Update
+from ._subscribe import Subscriber, Update
 from ._transport import Directory, Server, Web
 
 __all__ = [

@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from .. import _native
 from .._codec import choices
 from .._errors import LimitError, UnsupportedError
-from .._files import is_file, write_all
+from .._files import MemoryFile, is_file, write_all
 from .._memory import TYPES, at_address, of_tensor
 from .._names import code_of, in_order, named
 from .._open import Reader
@@ -197,35 +197,8 @@ def load(path, *, map_location=None, weights_only=True, base=None, threads=None)
         raise UnsupportedError(f"{path} holds a directory, not a file of torch.save")
     if native.total:
         native.read_all_into(of_tensor(memory))
-    file = _MemoryFile(of_tensor(memory))
+    file = MemoryFile(of_tensor(memory))
     return _torch.load(file, map_location=map_location, weights_only=weights_only)
-
-
-class _MemoryFile(io.RawIOBase):
-    """Memory that is read as a file."""
-
-    def __init__(self, memory):
-        self._memory = memoryview(memory).cast("B")
-        self._at = 0
-
-    def readable(self):
-        return True
-
-    def seekable(self):
-        return True
-
-    def readinto(self, out):
-        n = max(0, min(len(out), len(self._memory) - self._at))
-        memoryview(out).cast("B")[:n] = self._memory[self._at : self._at + n]
-        self._at += n
-        return n
-
-    def seek(self, offset, whence=0):
-        self._at = max(0, offset + (0, self._at, len(self._memory))[whence])
-        return self._at
-
-    def tell(self):
-        return self._at
 
 
 def check(tensor, what):

@@ -1,6 +1,7 @@
 """How the items of a plan stand in the archive of a rank.
 
     model.safetensors     weights, and whatever else is no state of an optimizer
+    master.safetensors    another copy of the weights, where there is one
     exp_avg.safetensors   the first moments by the names of their weights, and so on for each kind
     objects.safetensors   everything that is no tensor, as bytes
 
@@ -22,6 +23,8 @@ from .. import check, name_of, plain
 ARCHIVE = "lmc.archive/1"
 OBJECTS = "objects.safetensors"
 _STATE = re.compile(r"(?:^|\.)state\.(.+)\.([A-Za-z_][A-Za-z0-9_]*)$")
+# What the library knows as another copy of the weights, in 32 bits.
+_MASTERS = ("fp32", "fp32_weights", "master", "master_weights")
 _PLAIN = set(NAMES.values()) - {"C128", "F4"}
 
 
@@ -65,8 +68,10 @@ def _item(write, states, taken):
     if moment:
         file, name = f"{moment[2]}.safetensors", moment[1]
     else:
-        _, _, rest = fqn.partition(".")
-        file, name = "model.safetensors", rest if rest in states else fqn
+        part, _, rest = fqn.partition(".")
+        file, name = "model.safetensors", fqn
+        if rest in states:
+            file, name = f"{part}.safetensors" if part in _MASTERS else file, rest
     offsets, sizes = tuple(data.chunk.offsets), tuple(data.chunk.sizes)
     if sizes != tuple(data.size):
         name += "[" + ",".join(f"{o}:{o + n}" for o, n in zip(offsets, sizes)) + "]"
