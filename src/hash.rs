@@ -27,7 +27,7 @@ mod avx2;
 mod avx512;
 mod digest;
 
-pub use digest::{LEAF, Stream, digest_of};
+pub use digest::{LEAF, Stream, digest, digest_of};
 
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 1024;
@@ -92,14 +92,19 @@ const START: [u64; 8] = [
     PRIME32_1,
 ];
 
-/// 64-bit xxh3.
+/// 64-bit xxh3 of what is small beside the data: headers and tables.
 pub fn hash64(bytes: &[u8]) -> u64 {
+    hash64_at(Level::SCALAR, bytes)
+}
+
+/// [`hash64`] at a level.
+pub fn hash64_at(level: Level, bytes: &[u8]) -> u64 {
     if bytes.len() <= BLOCK {
         return twox_hash::XxHash3_64::oneshot(bytes);
     }
     let blocks = (bytes.len() - 1) / BLOCK;
     let mut lanes = START;
-    add_blocks(Level::best(), &mut lanes, Blocks { bytes, n: blocks, ahead: AHEAD, last: false });
+    add_blocks(level, &mut lanes, Blocks { bytes, n: blocks, ahead: AHEAD, last: false });
     finish(lanes, &bytes[blocks * BLOCK..], bytes)
 }
 
@@ -203,7 +208,10 @@ mod tests {
         let bytes = some_bytes(70_000);
         for len in (0..5000).chain([8191, 8192, 8193, 65_535, 65_536, 65_537, 70_000]) {
             let bytes = &bytes[..len];
-            assert_eq!(hash64(bytes), twox_hash::XxHash3_64::oneshot(bytes), "{len}");
+            for level in Level::available() {
+                let reference = twox_hash::XxHash3_64::oneshot(bytes);
+                assert_eq!(hash64_at(level, bytes), reference, "{len} {level:?}");
+            }
         }
     }
 

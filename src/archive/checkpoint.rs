@@ -29,7 +29,7 @@ impl Checkpoint {
     /// As for [`Archive::open`] and [`Input::open`].
     pub fn open(path: &Path, options: &Options) -> Result<Checkpoint> {
         if is_archive(path)? {
-            let archive = Archive::open(path, options.limits)?;
+            let archive = Archive::open(path, options.limits)?.at_level(options.level);
             // A delta without its base still tells what it holds; reading from it says what lacks.
             match archive.ensure_base(options) {
                 Err(e) if options.base.is_some() => return Err(e),

@@ -5,7 +5,7 @@ use super::{
     decode::{Buffers, shed},
     open::no_entry,
 };
-use crate::{Error, Result, container::Place, simd::Level, source::Source};
+use crate::{Error, Result, container::Place, source::Source};
 use std::{
     io,
     sync::{Arc, Mutex, PoisonError},
@@ -103,8 +103,8 @@ impl State {
                 shed(&mut bytes);
                 bytes.clear();
                 bytes.resize(len as usize, 0);
-                archive.prepare_chunk(chunk, Level::best(), &mut self.buffers);
-                archive.decode_chunk(chunk, Level::best(), &mut self.buffers, &mut bytes)?;
+                archive.prepare_chunk(chunk, archive.level, &mut self.buffers);
+                archive.decode_chunk(chunk, archive.level, &mut self.buffers, &mut bytes)?;
                 self.buffers.shed();
                 self.cache.push((chunk, bytes));
                 self.cache.len() - 1

@@ -8,6 +8,7 @@ use crate::{
         Piece, Place, RECORD_HEADER_LEN, RecordHeader, RecordType, TRAILER_LEN, Trailer,
         header::MAGIC, index::IndexedRecord,
     },
+    simd::Level,
     source::{FileSource, Source},
 };
 use std::{
@@ -49,6 +50,8 @@ pub struct Archive<'a> {
     pub(in crate::archive) ends: Vec<u64>,
     pub(in crate::archive) digests: Vec<u128>,
     pub(in crate::archive) limits: Limits,
+    /// For what is read of it without options.
+    pub(in crate::archive) level: Level,
 }
 
 impl<'a> Archive<'a> {
@@ -162,7 +165,14 @@ impl<'a> Archive<'a> {
             ends,
             digests,
             limits,
+            level: Level::best(),
         })
+    }
+
+    /// The same archive, read at this level.
+    #[must_use]
+    pub(in crate::archive) fn at_level(self, level: Level) -> Self {
+        Archive { level, ..self }
     }
 
     /// First chunk of the group of a chunk.

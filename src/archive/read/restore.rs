@@ -41,7 +41,7 @@ pub struct Restored {
 /// `InvalidArgument` for archives of directories; `LimitExceeded` where the file does not fit
 /// into memory; everything that [`Archive::open`] and [`Archive::restore`] report.
 pub fn decompress(archive: &[u8], options: &Options) -> Result<Vec<u8>> {
-    let opened = Archive::from_bytes(archive, options.limits)?;
+    let opened = Archive::from_bytes(archive, options.limits)?.at_level(options.level);
     let mut out = Vec::new();
     usize::try_from(opened.total_len())
         .ok()
@@ -59,7 +59,7 @@ pub fn decompress(archive: &[u8], options: &Options) -> Result<Vec<u8>> {
 /// # Errors
 /// As for [`decompress`], and `InvalidArgument` where the length differs.
 pub fn decompress_into(archive: &[u8], out: &mut [u8], options: &Options) -> Result<()> {
-    Archive::from_bytes(archive, options.limits)?.restore_into(out, options)
+    Archive::from_bytes(archive, options.limits)?.at_level(options.level).restore_into(out, options)
 }
 
 /// Slices of the output that one chunk fills.
@@ -123,7 +123,7 @@ impl Archive<'_> {
             if let [whole] = &mut slot[..] {
                 self.decode_chunk(w.job, options.level, &mut w.buffers, whole)
                     .map_err(|e| self.locate(w.job, e))?;
-                w.stretches = stretches(&self.chunks[w.job].meta, whole, &self.ends);
+                w.stretches = stretches(options.level, &self.chunks[w.job].meta, whole, &self.ends);
             } else {
                 self.decode(w, options)?;
                 let mut at = 0;
@@ -230,7 +230,7 @@ impl Archive<'_> {
         w.bytes.resize(meta.len() as usize, 0);
         self.decode_chunk(w.job, options.level, &mut w.buffers, &mut w.bytes)
             .map_err(|e| self.locate(w.job, e))?;
-        w.stretches = stretches(meta, &w.bytes, &self.ends);
+        w.stretches = stretches(options.level, meta, &w.bytes, &self.ends);
         Ok(())
     }
 

@@ -19,7 +19,7 @@ use crate::{
         frequency::{self, Table},
         histogram, rans,
     },
-    hash::digest_of,
+    hash,
     simd::{self, Level},
     transform::split::{self, Split},
 };
@@ -82,7 +82,7 @@ pub fn plan(
         return None;
     }
     // From here on all words are near.
-    let digest = digest_of(words);
+    let digest = hash::digest(level, words);
     planes.heads.resize(n, 0);
     split::heads(level, float.bits, words, &mut planes.heads);
     let least = scale::rows(level, hf, &planes.heads, row, &mut planes.rows);
