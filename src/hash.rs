@@ -19,7 +19,7 @@
 //! byte 121 on. Where it is whole, its last stripe is those 64 bytes, and the only one whose key
 //! differs.
 
-use crate::simd::{self, Isa, Level};
+use crate::simd::{self, Level, dispatch};
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -130,22 +130,18 @@ struct Blocks<'a> {
 
 /// Adds whole blocks.
 fn add_blocks(level: Level, lanes: &mut [u64; 8], blocks: Blocks<'_>) {
-    match level.isa() {
-        Isa::Scalar => {
+    dispatch!(level,
+        Avx512 => avx512::add_blocks(lanes, blocks),
+        Avx2 => avx2::add_blocks(lanes, blocks),
+        _ => {
             for (i, block) in blocks.bytes.as_chunks().0[..blocks.n].iter().enumerate() {
-                if blocks.ahead > 0 {
-                    simd::prefetch(blocks.bytes, i * BLOCK + blocks.ahead, BLOCK);
-                }
-                add_block(lanes, block, blocks.last && i + 1 == blocks.n);
+            if blocks.ahead > 0 {
+            simd::prefetch(blocks.bytes, i * BLOCK + blocks.ahead, BLOCK);
             }
-        }
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::add_blocks(lanes, blocks) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::add_blocks(lanes, blocks) },
-    }
+            add_block(lanes, block, blocks.last && i + 1 == blocks.n);
+            }
+            },
+    )
 }
 
 fn add_block(lanes: &mut [u64; 8], block: &[u8; BLOCK], last: bool) {

@@ -84,21 +84,6 @@ impl Level {
         }
     }
 
-    /// Calls `f` as compiled for this level: for loops that the compiler vectorises by itself.
-    /// `f` must be an `#[inline(always)]` function and no closure, or the features miss it.
-    #[inline]
-    pub(crate) fn run<A, R>(self, f: impl FnOnce(A) -> R, args: A) -> R {
-        match self.0 {
-            Isa::Scalar => f(args),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx2 => unsafe { run_avx2(f, args) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx512 => unsafe { run_avx512(f, args) },
-        }
-    }
-
     /// Whether kernels at this level hash what they have in registers.
     pub(crate) fn hashes(self) -> bool {
         self.0 != Isa::Scalar
@@ -163,54 +148,62 @@ impl Default for Ahead {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn run_avx2<A, R>(f: impl FnOnce(A) -> R, args: A) -> R {
-    f(args)
+/// Takes what is for a level, or else what is for all of them:
+///
+/// ```text
+/// dispatch!(level, Avx512 => avx512::f(x), Avx2 => avx2::f(x), _ => f_scalar(x))
+/// ```
+///
+/// This is the only way from a [`Level`] to code that needs its instructions. That code is a
+/// function with the `target_feature` of its level, and calling it there is sound; what else its
+/// caller must see to makes it an `unsafe fn`.
+macro_rules! dispatch {
+    ($level:expr, $($isa:ident => $kernel:expr,)+ _ => $portable:expr $(,)?) => {
+        match $level.isa() {
+            $(
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+                $crate::simd::Isa::$isa => unsafe { $kernel },
+            )+
+            #[allow(unreachable_patterns, reason = "where all levels were named")]
+            _ => $portable,
+        }
+    };
 }
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(
-    enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
-)]
-fn run_avx512<A, R>(f: impl FnOnce(A) -> R, args: A) -> R {
-    f(args)
-}
+pub(crate) use dispatch;
 
 /// Defines a function of a level and some arguments whose body is compiled for every level: for
-/// loops that the compiler vectorises by itself. Unlike with [`Level::run`], the body is called
-/// by name, so that it is inlined, and its loops get the features, whatever its size.
+/// loops that the compiler vectorises by itself. The body is called by name, so that it is inlined,
+/// and its loops get the features, whatever its size.
 macro_rules! for_every_level {
-    ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?)
-     $(-> $out:ty)? $body:block) => {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident $(<const $n:ident: $of:ty>)?
+     ($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
         $(#[$meta])*
-        $vis fn $name(level: $crate::simd::Level, $($arg: $type),*) $(-> $out)? {
+        $vis fn $name $(<const $n: $of>)? (level: $crate::simd::Level, $($arg: $type),*)
+        $(-> $out)? {
             #[inline(always)]
-            fn body($($arg: $type),*) $(-> $out)? $body
+            fn body $(<const $n: $of>)? ($($arg: $type),*) $(-> $out)? $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-            fn avx2($($arg: $type),*) $(-> $out)? {
-                body($($arg),*)
+            fn avx2 $(<const $n: $of>)? ($($arg: $type),*) $(-> $out)? {
+                body$(::<$n>)?($($arg),*)
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(
                 enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
             )]
-            fn avx512($($arg: $type),*) $(-> $out)? {
-                body($($arg),*)
+            fn avx512 $(<const $n: $of>)? ($($arg: $type),*) $(-> $out)? {
+                body$(::<$n>)?($($arg),*)
             }
 
-            match level.isa() {
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-                $crate::simd::Isa::Avx2 => unsafe { avx2($($arg),*) },
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: as above.
-                $crate::simd::Isa::Avx512 => unsafe { avx512($($arg),*) },
-                _ => body($($arg),*),
-            }
+            $crate::simd::dispatch!(
+                level,
+                Avx512 => avx512$(::<$n>)?($($arg),*),
+                Avx2 => avx2$(::<$n>)?($($arg),*),
+                _ => body$(::<$n>)?($($arg),*),
+            )
         }
     };
 }

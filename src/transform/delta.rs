@@ -15,9 +15,7 @@
 //! The scalar loops are what the compiler vectorises best, so the variants are these loops
 //! compiled for each level rather than intrinsics.
 
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Isa;
-use crate::simd::Level;
+use crate::simd::{Level, dispatch};
 
 /// A signed integer as wide as a word.
 trait Word: Copy {
@@ -60,15 +58,11 @@ macro_rules! each {
 /// Where the slices differ in length.
 pub fn xor(level: Level, a: &[u8], b: &[u8], out: &mut [u8]) {
     assert!(a.len() == b.len() && a.len() == out.len());
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::xor(a, b, out) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Isa::Avx512 => unsafe { avx512::xor(a, b, out) },
+    dispatch!(level,
+        Avx512 => avx512::xor(a, b, out),
+        Avx2 => avx2::xor(a, b, out),
         _ => xor_scalar(a, b, out),
-    }
+    )
 }
 
 /// Writes the order-preserving differences `words - base`. `word_len` is 1, 2, 4 or 8.
@@ -77,15 +71,11 @@ pub fn xor(level: Level, a: &[u8], b: &[u8], out: &mut [u8]) {
 /// Where the slices differ in length, or that length is not a multiple of `word_len`.
 pub fn diff(level: Level, word_len: usize, words: &[u8], base: &[u8], delta: &mut [u8]) {
     check(word_len, words, base, delta);
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::diff(word_len, words, base, delta) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Isa::Avx512 => unsafe { avx512::diff(word_len, words, base, delta) },
+    dispatch!(level,
+        Avx512 => avx512::diff(word_len, words, base, delta),
+        Avx2 => avx2::diff(word_len, words, base, delta),
         _ => diff_scalar(word_len, words, base, delta),
-    }
+    )
 }
 
 /// Inverse of [`diff`]: writes the words that differ from `base` by `delta`.
@@ -94,15 +84,11 @@ pub fn diff(level: Level, word_len: usize, words: &[u8], base: &[u8], delta: &mu
 /// Where the slices differ in length, or that length is not a multiple of `word_len`.
 pub fn undo(level: Level, word_len: usize, delta: &[u8], base: &[u8], words: &mut [u8]) {
     check(word_len, delta, base, words);
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::undo(word_len, delta, base, words) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Isa::Avx512 => unsafe { avx512::undo(word_len, delta, base, words) },
+    dispatch!(level,
+        Avx512 => avx512::undo(word_len, delta, base, words),
+        Avx2 => avx2::undo(word_len, delta, base, words),
         _ => undo_scalar(word_len, delta, base, words),
-    }
+    )
 }
 
 fn check(word_len: usize, a: &[u8], b: &[u8], out: &[u8]) {

@@ -16,32 +16,24 @@ mod avx2;
 mod avx512;
 
 use super::layout::{Bytes, Spread, Values};
-use crate::simd::{Isa, Level};
+use crate::simd::{Level, dispatch};
 
 /// Gathers the values of groups of `len` bytes, in the order of the groups.
 pub fn split(level: Level, len: usize, values: &Values, groups: &[u8], out: &mut [u8]) {
-    match level.isa() {
-        Isa::Scalar => split_groups(len, values, groups, out),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::split(len, values, groups, out) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::split(len, values, groups, out) },
-    }
+    dispatch!(level,
+        Avx512 => avx512::split(len, values, groups, out),
+        Avx2 => avx2::split(len, values, groups, out),
+        _ => split_groups(len, values, groups, out),
+    )
 }
 
 /// Puts values back into groups of `len` bytes whose bits at these places are zero.
 pub fn join(level: Level, len: usize, values: &Values, plane: &[u8], groups: &mut [u8]) {
-    match level.isa() {
-        Isa::Scalar => join_groups(len, values, plane, groups),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::join(len, values, plane, groups) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::join(len, values, plane, groups) },
-    }
+    dispatch!(level,
+        Avx512 => avx512::join(len, values, plane, groups),
+        Avx2 => avx2::join(len, values, plane, groups),
+        _ => join_groups(len, values, plane, groups),
+    )
 }
 
 #[inline(always)]
