@@ -148,6 +148,18 @@ impl Default for Ahead {
     }
 }
 
+/// Compiles functions for a processor with these features.
+#[cfg(target_arch = "x86_64")]
+macro_rules! with_features {
+    ($features:literal: $($item:item)*) => {$(
+        #[inline]
+        #[target_feature(enable = $features)]
+        $item
+    )*};
+}
+#[cfg(target_arch = "x86_64")]
+pub(crate) use with_features;
+
 /// Takes what is for a level, or else what is for all of them:
 ///
 /// ```text

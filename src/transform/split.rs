@@ -42,6 +42,8 @@ mod scalar;
 mod sign;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 mod wide;
 
 pub use escape::{escapes, escapes_of_heads};

@@ -10,34 +10,12 @@
 //! from the neighbour is masked away. The compiler makes vectors of that for the usual lengths,
 //! which are constants here; for each instruction set it compiles the same code.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-
 use super::layout::{Bytes, Spread, Values};
-use crate::simd::{Level, dispatch};
+use crate::simd::for_every_level;
 
+for_every_level! {
 /// Gathers the values of groups of `len` bytes, in the order of the groups.
-pub fn split(level: Level, len: usize, values: &Values, groups: &[u8], out: &mut [u8]) {
-    dispatch!(level,
-        Avx512 => avx512::split(len, values, groups, out),
-        Avx2 => avx2::split(len, values, groups, out),
-        _ => split_groups(len, values, groups, out),
-    )
-}
-
-/// Puts values back into groups of `len` bytes whose bits at these places are zero.
-pub fn join(level: Level, len: usize, values: &Values, plane: &[u8], groups: &mut [u8]) {
-    dispatch!(level,
-        Avx512 => avx512::join(len, values, plane, groups),
-        Avx2 => avx2::join(len, values, plane, groups),
-        _ => join_groups(len, values, plane, groups),
-    )
-}
-
-#[inline(always)]
-fn split_groups(len: usize, values: &Values, groups: &[u8], out: &mut [u8]) {
+pub fn split(len: usize, values: &Values, groups: &[u8], out: &mut [u8]) {
     out.fill(0);
     for m in values.moves {
         let (from, to) = (Fields { len, at: m.from }, Fields { len: values.count, at: m.to });
@@ -54,9 +32,11 @@ fn split_groups(len: usize, values: &Values, groups: &[u8], out: &mut [u8]) {
         }
     }
 }
+}
 
-#[inline(always)]
-fn join_groups(len: usize, values: &Values, plane: &[u8], groups: &mut [u8]) {
+for_every_level! {
+/// Puts values back into groups of `len` bytes whose bits at these places are zero.
+pub fn join(len: usize, values: &Values, plane: &[u8], groups: &mut [u8]) {
     for m in values.moves {
         let (from, to) = (Fields { len: values.count, at: m.to }, Fields { len, at: m.from });
         sized(m.len, (plane, from), (groups, to), m.shift, m.bit, m.width);
@@ -69,6 +49,7 @@ fn join_groups(len: usize, values: &Values, plane: &[u8], groups: &mut [u8]) {
             }
         }
     }
+}
 }
 
 /// Where fields lie: at `at` in each record of `len` bytes.
