@@ -24,7 +24,7 @@ pub use transforms::{Accelerator, Delta, Transforms, Usage};
 use crate::{
     Error, Result,
     dtype::{Dtype, Fields},
-    hash::digest_of,
+    hash,
     simd::{Ahead, Level},
 };
 
@@ -172,9 +172,9 @@ pub fn encode(
     out: &mut Vec<u8>,
 ) -> Result<Encoded> {
     let on_the_way = !chunk.known.is_empty() || hashes(level, method, &chunk.spec);
-    let before = (!on_the_way).then(|| digest_of(chunk.bytes));
+    let before = (!on_the_way).then(|| hash::digest(level, chunk.bytes));
     let (made, inputs) = prediction::encode(level, method, chunk, scratch, out)?;
-    let digest = before.or(made.digest).unwrap_or_else(|| digest_of(chunk.bytes));
+    let digest = before.or(made.digest).unwrap_or_else(|| hash::digest(level, chunk.bytes));
     Ok(Encoded { form: made.form, digest, inputs })
 }
 
@@ -207,15 +207,15 @@ fn encode_alone(
         (Method::Raw, _) => Form::Stored.into(),
         (Method::Study(method), _) => {
             out.extend_from_slice(&[0; 4]);
-            study::encode(method, spec.dtype, words, out)?;
-            let guard = bytes::check(&out[start + 4..]);
+            study::encode(level, method, spec.dtype, words, out)?;
+            let guard = bytes::check(level, &out[start + 4..]);
             out[start..start + 4].copy_from_slice(&guard);
             method.form().into()
         }
-        (Method::Zstd, _) | (_, Fields::Opaque) => bytes::encode(method, bytes, out)?.into(),
+        (Method::Zstd, _) | (_, Fields::Opaque) => bytes::encode(level, method, bytes, out)?.into(),
         // Where zstd may win, bytes are as they came: no format turns groups around.
         (_, Fields::Quantised { .. }) if spec.big_endian => {
-            bytes::encode(method, bytes, out)?.into()
+            bytes::encode(level, method, bytes, out)?.into()
         }
         (_, Fields::Quantised { .. }) => {
             let (coder, quantised) = (&mut planes.coder, &mut scratch.quantised);
@@ -230,7 +230,7 @@ fn encode_alone(
             if form == Form::Zstd && spec.big_endian && word > 1 {
                 // zstd codes bytes in the order of the file.
                 out.truncate(start);
-                bytes::encode(method, bytes, out)?.into()
+                bytes::encode(level, method, bytes, out)?.into()
             } else {
                 form.into()
             }
@@ -279,7 +279,7 @@ pub fn decode(
         (false, []) => decode_alone(level, payload, scratch, out)?,
         (false, _) => return Err(damaged()),
     };
-    Ok(digest.unwrap_or_else(|| digest_of(out)))
+    Ok(digest.unwrap_or_else(|| hash::digest(level, out)))
 }
 
 fn damaged() -> Error {
@@ -307,7 +307,7 @@ fn decode_alone(
             fill(out, payload);
             return Ok(None);
         }
-        (Form::Zstd, _) => return bytes::decode(payload, out).map(|()| None),
+        (Form::Zstd, _) => return bytes::decode(level, payload, out).map(|()| None),
         (Form::Split, Fields::Float { bits, exponent }) => {
             let float = float::Float { bits, exponent, row: spec.rows(out.len() / word) };
             float::decode(level, &float, payload, planes, out).map(|found| digest = Some(found))
@@ -317,8 +317,10 @@ fn decode_alone(
             quantised::decode(level, spec.dtype, payload, &mut scratch.quantised, coder, out)
         }
         (Form::Group, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
-        (form, _) => match (study::Method::of_form(form), bytes::checked(payload)) {
-            (Some(method), Some(coded)) => Some(study::decode(method, spec.dtype, coded, out)?),
+        (form, _) => match (study::Method::of_form(form), bytes::checked(level, payload)) {
+            (Some(method), Some(coded)) => {
+                Some(study::decode(level, method, spec.dtype, coded, out)?)
+            }
             _ => None,
         },
     };

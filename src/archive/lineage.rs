@@ -150,7 +150,7 @@ impl<'o> Lineage<'o> {
             base.place = Some(path.to_owned());
             return Ok(State::Whole(Arc::new(base)));
         }
-        let archive = Archive::at(path, options.limits)?;
+        let archive = Archive::at(path, options.limits)?.at_level(options.level);
         if archive.base_record.is_some() && archive.refers_to_base() {
             return Ok(State::Lacking(archive));
         }

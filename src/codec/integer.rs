@@ -52,13 +52,13 @@ pub fn encode(
     if matches!(method, Method::Auto | Method::Max) {
         let head = &words[..words.len().min(TRIED)];
         let mut tried = Vec::new();
-        if bytes::encode(method, head, &mut tried)? == Form::Zstd {
+        if bytes::encode(level, method, head, &mut tried)? == Form::Zstd {
             // Scaled to the whole chunk, zstd must win by a hundredth.
             let expected = tried.len() as u64 * words.len() as u64 / head.len() as u64;
             if expected + expected / 100 < grouped as u64 {
                 if head.len() < words.len() {
                     tried.clear();
-                    bytes::encode(method, words, &mut tried)?;
+                    bytes::encode(level, method, words, &mut tried)?;
                 }
                 if tried.len() < grouped {
                     out.truncate(start);

@@ -194,7 +194,7 @@ pub const GUARD: usize = 4;
 /// The guard of a cascade's header, which has 1 + 7 bytes a level.
 fn cascade_guard(cascade: &[u8]) -> [u8; GUARD] {
     let levels = usize::from(cascade.first().copied().unwrap_or(0));
-    check(&cascade[..cascade.len().min(1 + 7 * levels)])
+    check(Level::SCALAR, &cascade[..cascade.len().min(1 + 7 * levels)])
 }
 
 /// Fills in the guard of the cascade that stands behind it.

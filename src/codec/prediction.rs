@@ -39,7 +39,8 @@ use super::{
 use crate::{
     Result,
     dtype::Fields,
-    hash::{Stream, digest_of},
+    hash::{self, Stream},
+    predict::float_state,
     simd::{Level, prefetch},
     transform::change,
 };
@@ -135,9 +136,10 @@ pub fn encode(
     let alone = |scratch: &mut Scratch, out: &mut Vec<u8>| {
         super::encode_alone(level, method, spec, bytes, scratch, out)
     };
+    let can = |o: &&Offer| float_state::CAN_SET || !o.predictor.computes();
     let fits = |o: &&Offer| o.predictor.fits(spec, bytes.len(), known, &o.inputs);
     let offers: Vec<&Offer> =
-        offers.iter().filter(|o| o.predictor.serves(method)).filter(fits).collect();
+        offers.iter().filter(|o| o.predictor.serves(method)).filter(can).filter(fits).collect();
     if offers.is_empty() || super::is_constant(bytes, word_len(spec)) {
         return Ok((alone(scratch, out)?, Vec::new()));
     }
@@ -236,7 +238,7 @@ fn encode_offered(
         }
     }
     // From here on all words are near.
-    let digest = Some(digest_of(bytes));
+    let digest = Some(hash::digest(level, bytes));
     let (estimate, planes) = (&mut buffers.estimate, &mut scratch.planes);
     let chosen = estimate::best(level, method, words, &known, offers, estimate, planes);
     let Some((offer, promised, solo)) = chosen else { return Ok(None) };

@@ -100,7 +100,7 @@ pub fn encode(
     encode_fields(level, layout, &policies, groups, scratch, coder, out);
     encode_elements(level, layout, &policies, groups, scratch, coder, out);
     if matches!(method, Method::Auto | Method::Max)
-        && let Some(coded) = bytes::rival(method, groups, out.len() - start)?
+        && let Some(coded) = bytes::rival(level, method, groups, out.len() - start)?
     {
         out.truncate(start);
         out.extend_from_slice(&coded);

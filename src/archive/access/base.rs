@@ -13,8 +13,9 @@ use super::{
 };
 use crate::{
     Error, Result,
-    container::{BaseRecord, EntryKind, Name, Origin, Piece, digest_of},
+    container::{BaseRecord, EntryKind, Name, Origin, Piece},
     dtype::Dtype,
+    hash,
     source::Source,
 };
 use std::{
@@ -321,7 +322,7 @@ impl Archive<'_> {
                 let Origin::Base { digest } = r.origin else { continue };
                 bytes.resize(r.len() as usize, 0);
                 attached.read(&r.pieces, &buffers, &mut bytes)?;
-                if digest_of(&bytes) != digest {
+                if hash::digest(self.level, &bytes) != digest {
                     return Err(attached.other_bytes(&r.pieces));
                 }
             }
@@ -362,7 +363,7 @@ impl Archive<'_> {
         let attached = self.base.get()?;
         let references = &self.chunks[chunk].meta.references;
         references.iter().zip(known).find_map(|(r, bytes)| match r.origin {
-            Origin::Base { digest } if digest_of(bytes) != digest => {
+            Origin::Base { digest } if hash::digest(self.level, bytes) != digest => {
                 Some(attached.other_bytes(&r.pieces))
             }
             _ => None,

@@ -9,7 +9,6 @@ use crate::{
     Error, Result,
     container::Place,
     pipeline::{self, Cancel, numbered},
-    simd::Level,
     source::Source,
 };
 use std::{
@@ -216,8 +215,8 @@ impl State {
                 shed(&mut bytes);
                 bytes.clear();
                 bytes.resize(len as usize, 0);
-                archive.prepare_chunk(chunk, Level::best(), &mut self.buffers);
-                archive.decode_chunk(chunk, Level::best(), &mut self.buffers, &mut bytes)?;
+                archive.prepare_chunk(chunk, archive.level, &mut self.buffers);
+                archive.decode_chunk(chunk, archive.level, &mut self.buffers, &mut bytes)?;
                 self.buffers.shed();
                 self.cache.push((chunk, bytes));
                 self.cache.len() - 1

@@ -9,6 +9,7 @@ use crate::{
         header::MAGIC, index::IndexedRecord,
     },
     pipeline::Threads,
+    simd::Level,
     source::{FileSource, Source},
 };
 use std::{
@@ -67,6 +68,8 @@ pub struct Archive<'a> {
     pub(in crate::archive) ends: Vec<u64>,
     pub(in crate::archive) digests: Vec<u128>,
     pub(in crate::archive) limits: Limits,
+    /// For what is read of it without options.
+    pub(in crate::archive) level: Level,
 }
 
 impl<'a> Archive<'a> {
@@ -178,7 +181,14 @@ impl<'a> Archive<'a> {
             ends,
             digests,
             limits,
+            level: Level::best(),
         })
+    }
+
+    /// The same archive, read at this level.
+    #[must_use]
+    pub(in crate::archive) fn at_level(self, level: Level) -> Self {
+        Archive { level, ..self }
     }
 
     /// First chunk of the group of a chunk.

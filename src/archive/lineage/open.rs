@@ -45,6 +45,7 @@ impl<'a> Archive<'a> {
 
     fn opened_with(mut self, options: &Options) -> Self {
         self.threads = options.threads;
+        self.level = options.level;
         self.given.clone_from(&options.base);
         self
     }

@@ -290,7 +290,7 @@ impl Worker {
         }
         self.bytes.resize(meta.len() as usize, 0);
         self.largest = self.largest.max(self.bytes.len());
-        let known = resolve(meta, base, kept, &mut self.known)?;
+        let known = resolve(options.level, meta, base, kept, &mut self.known)?;
         let payload = payload_of(meta, &self.record.payload, &known);
         let digest = codec::decode(options.level, &payload, &mut self.scratch, &mut self.bytes)?;
         if digest != meta.digest {
@@ -299,7 +299,7 @@ impl Worker {
         if let Some(target) = target {
             target.put(&meta.pieces, &self.bytes)?;
         }
-        self.stretches = stretches(meta, &self.bytes, ends);
+        self.stretches = stretches(options.level, meta, &self.bytes, ends);
         Ok(())
     }
 }

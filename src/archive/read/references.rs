@@ -6,7 +6,9 @@ use crate::{
         base::Attached,
         decode::{Buffers, LARGEST_KEPT},
     },
-    container::{ChunkMeta, Origin, Piece, digest_of, layout::MAX_GROUP},
+    container::{ChunkMeta, Origin, Piece, layout::MAX_GROUP},
+    hash,
+    simd::Level,
 };
 
 /// Chunks of the group at hand.
@@ -62,6 +64,7 @@ impl Kept {
 
 /// Reads what the references of a chunk name into `buffers`, and lends it.
 pub(in crate::archive) fn resolve<'b>(
+    level: Level,
     meta: &ChunkMeta,
     base: Option<&Attached>,
     kept: Option<&Kept>,
@@ -77,7 +80,7 @@ pub(in crate::archive) fn resolve<'b>(
                 )
             })?;
             base.read(&r.pieces, &Buffers::default(), bytes)?;
-            if digest_of(bytes) != digest {
+            if hash::digest(level, bytes) != digest {
                 return Err(base.other_bytes(&r.pieces));
             }
             continue;

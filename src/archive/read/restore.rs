@@ -127,7 +127,7 @@ impl Archive<'_> {
             if let [whole] = &mut slot[..] {
                 self.decode_chunk(w.job, options.level, &mut w.buffers, whole)
                     .map_err(|e| self.locate(w.job, e))?;
-                w.stretches = stretches(&self.chunks[w.job].meta, whole, &self.ends);
+                w.stretches = stretches(options.level, &self.chunks[w.job].meta, whole, &self.ends);
             } else {
                 self.decode(w, options)?;
                 let mut at = 0;
@@ -237,7 +237,7 @@ impl Archive<'_> {
         w.bytes.resize(meta.len() as usize, 0);
         self.decode_chunk(w.job, options.level, &mut w.buffers, &mut w.bytes)
             .map_err(|e| self.locate(w.job, e))?;
-        w.stretches = stretches(meta, &w.bytes, &self.ends);
+        w.stretches = stretches(options.level, meta, &w.bytes, &self.ends);
         Ok(())
     }
 

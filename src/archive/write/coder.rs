@@ -16,7 +16,8 @@ use crate::{
         options::Options,
     },
     codec::{self, Form, Scratch},
-    container::{ChunkMeta, Origin, Piece, RecordType, digest_of},
+    container::{ChunkMeta, Origin, Piece, RecordType},
+    hash,
 };
 use std::collections::BTreeSet;
 
@@ -203,7 +204,7 @@ impl ChunkCoder {
         };
         if chunk.copy_of.is_some() {
             *kind = RecordType::Copy;
-            meta.digest = digest_of(bytes);
+            meta.digest = hash::digest(options.level, bytes);
         } else {
             *kind = RecordType::Chunk;
             let (level, method) = (options.level, options.method);
@@ -215,13 +216,13 @@ impl ChunkCoder {
                 let i = usize::from(input.index);
                 let mut reference = chunk.known[i].clone();
                 if let Origin::Base { digest } = &mut reference.origin {
-                    *digest = input.digest.unwrap_or_else(|| digest_of(known[i]));
+                    *digest = input.digest.unwrap_or_else(|| hash::digest(level, known[i]));
                 }
                 meta.references.push(reference);
             }
         }
         (*form, *digest) = (meta.form, meta.digest);
-        *found = stretches(&meta, bytes, ends);
+        *found = stretches(options.level, &meta, bytes, ends);
         out.clear();
         meta.write(out);
         Ok(())

@@ -19,8 +19,8 @@ use crate::{
         frequency::{self, Table},
         histogram, rans,
     },
-    hash::digest_of,
-    simd::{self, Level},
+    hash,
+    simd::{self, Level, for_every_level},
     transform::split::{self, Split},
 };
 
@@ -82,7 +82,7 @@ pub fn plan(
         return None;
     }
     // From here on all words are near.
-    let digest = digest_of(words);
+    let digest = hash::digest(level, words);
     planes.heads.resize(n, 0);
     split::heads(level, float.bits, words, &mut planes.heads);
     let least = scale::rows(level, hf, &planes.heads, row, &mut planes.rows);
@@ -236,7 +236,7 @@ impl Scaled {
             split::escapes_of_heads(&self.fields, &planes.heads, symbols, list);
         }
         match (usize::from(float.bits / 8), &mut planes.tails[..self.fields.n_tails()]) {
-            (4, [t0, t1]) => level.run(tails_32, (words, &mut t0[..n], &mut t1[..n])),
+            (4, [t0, t1]) => tails_32(level, words, &mut t0[..n], &mut t1[..n]),
             (word, tails) => {
                 for (i, tail) in tails.iter_mut().enumerate() {
                     for (byte, w) in tail.iter_mut().zip(words.chunks_exact(word)) {
@@ -285,12 +285,13 @@ impl Scaled {
     }
 }
 
+for_every_level! {
 /// The two low bytes of 32-bit words.
-#[inline(always)]
-fn tails_32((words, t0, t1): (&[u8], &mut [u8], &mut [u8])) {
+fn tails_32(words: &[u8], t0: &mut [u8], t1: &mut [u8]) {
     for ((word, a), b) in words.as_chunks::<4>().0.iter().zip(t0).zip(t1) {
         (*a, *b) = (word[0], word[1]);
     }
+}
 }
 
 fn encode_scale_plane(

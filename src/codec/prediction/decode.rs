@@ -4,9 +4,10 @@ use super::{
     KnownScratch, Mode, Predictor, gradient, little_endian, moment, residual, sparse, word_len,
 };
 use crate::{
-    Result,
+    Error, Result,
     codec::{ChunkSpec, Form, Payload, Scratch, damaged, integer, swap_words},
     dtype::Dtype,
+    predict::float_state,
     simd::Level,
 };
 
@@ -21,6 +22,7 @@ pub fn decode(
     scratch: &mut Scratch,
     out: &mut [u8],
 ) -> Result<Option<u64>> {
+    refuse_inexact(payload, float_state::CAN_SET)?;
     let mut buffers = scratch.known.take().unwrap_or_default();
     let mut digest = None;
     let done = decode_known(level, payload, &mut buffers, scratch, &mut digest, out);
@@ -32,6 +34,23 @@ pub fn decode(
         digest = None;
     }
     Ok(digest)
+}
+
+/// Refuses what depends on the state of floating point where that cannot be set.
+pub(super) fn refuse_inexact(payload: &Payload<'_>, can_set: bool) -> Result<()> {
+    let computes = match payload.form {
+        Form::Gradient => true,
+        Form::Delta => Predictor::read(&mut &payload.bytes[..]).is_some_and(|p| p.computes()),
+        _ => false,
+    };
+    match computes && !can_set {
+        true => Err(Error::Unsupported(format!(
+            "it is predicted by floating-point arithmetic, whose rounding lmc-gpu cannot set on {}: \
+             restore it on x86-64 or aarch64",
+            std::env::consts::ARCH
+        ).into())),
+        false => Ok(()),
+    }
 }
 
 fn decode_known(

@@ -61,6 +61,18 @@ impl Predictor {
         }
     }
 
+    /// Whether it is arithmetic in floating point, which depends on rounding and denormal modes.
+    pub(super) fn computes(&self) -> bool {
+        match self {
+            Predictor::Second(_) | Predictor::Weights(_) | Predictor::Gradient(_) => true,
+            Predictor::Base
+            | Predictor::Signed
+            | Predictor::Narrow
+            | Predictor::Widen(_)
+            | Predictor::Moment => false,
+        }
+    }
+
     /// Bytes of a word of each input, for words of `word` bytes.
     fn input_words(&self, word: usize) -> &'static [usize] {
         match (self, word) {

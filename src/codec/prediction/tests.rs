@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     Error,
-    codec::{Payload, decode, encode},
+    codec::{self, Payload, encode},
     dtype::Dtype,
     predict::{
         adam::{Second, Weights},
@@ -68,7 +68,7 @@ fn round_trip(
             coded.inputs.iter().map(|input| known[usize::from(input.index)]).collect();
         let mut back = vec![0xa5; bytes.len()];
         let payload = Payload { spec: *spec, form: coded.form, bytes: &out, known: &inputs };
-        decode(level, &payload, &mut scratch, &mut back).unwrap_or_else(|e| {
+        codec::decode(level, &payload, &mut scratch, &mut back).unwrap_or_else(|e| {
             panic!("{level:?} {spec:?} {method} {coded:?} {}: {e}", bytes.len())
         });
         assert!(back == bytes, "{level:?} {spec:?} {coded:?}");
@@ -77,7 +77,8 @@ fn round_trip(
             bad[i * out.len() / out.len().min(40)] ^= 1 << (i % 8);
             let cut = &out[..i * out.len() / out.len().min(40)];
             for bytes in [&bad[..], cut] {
-                let _ = decode(level, &Payload { bytes, ..payload }, &mut scratch, &mut back);
+                let _ =
+                    codec::decode(level, &Payload { bytes, ..payload }, &mut scratch, &mut back);
             }
         }
         payloads.push(out);
@@ -244,9 +245,31 @@ fn inputs_of_other_lengths_are_refused() {
     let mut back = vec![0; new.len()];
     for bad in [&[][..], &[&base[2..]], &[&base, &base]] {
         let payload = Payload { spec, form: coded.form, bytes: &out, known: bad };
-        let done = decode(Level::best(), &payload, &mut scratch, &mut back);
+        let done = codec::decode(Level::best(), &payload, &mut scratch, &mut back);
         assert!(matches!(done, Err(Error::Corrupt(_))));
     }
+}
+
+#[test]
+fn arithmetic_is_refused_where_its_rounding_cannot_be_set() {
+    let refused = |form, bytes: &[u8]| {
+        let payload = Payload { spec: spec(Dtype::F32, false), form, bytes, known: &[] };
+        assert!(super::decode::refuse_inexact(&payload, true).is_ok());
+        match super::decode::refuse_inexact(&payload, false) {
+            Ok(()) => false,
+            Err(Error::Unsupported(why)) => why.contains("restore it on"),
+            Err(_) => panic!("another error"),
+        }
+    };
+    let second = Predictor::Second(Second::new(0, 0.9, 0.99));
+    let weights = Weights { order: 0, decay: 1.0, step: 0.0, bias: 1.0, eps: 1e-8 };
+    for predictor in [second, Predictor::Weights(weights), Predictor::Base, Predictor::Narrow] {
+        let mut bytes = Vec::new();
+        predictor.write(&mut bytes);
+        assert_eq!(refused(Form::Delta, &bytes), predictor.computes(), "{predictor:?}");
+    }
+    assert!(refused(Form::Gradient, &[]));
+    assert!(!refused(Form::Moment, &[]) && !refused(Form::Xor, &[]));
 }
 
 proptest! {

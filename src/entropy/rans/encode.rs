@@ -3,7 +3,7 @@
 use super::{EncodeTable, LOW, Lanes, check_contexts, scalar};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
-use crate::simd::{Ahead, Isa, Level};
+use crate::simd::{Ahead, Level, dispatch};
 
 /// Bytes that vector stores may write below the stream.
 const SLACK: usize = 64;
@@ -139,15 +139,11 @@ impl<'a> Encoder<'a> {
         let (groups, last) = input.split_at(input.symbols.len() / 64 * 64);
         let (states, out) = (&mut self.states, &mut *self.out);
         let end = scalar::encode::<64, CTX>(last, states, out, self.start, Ahead::default())?;
-        match level.isa() {
-            Isa::Scalar => scalar::encode::<64, CTX>(groups, states, out, end, self.ahead),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx2 => unsafe { avx2::encode::<CTX>(groups, states, out, end, self.ahead) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx512 => unsafe { avx512::encode::<CTX>(groups, states, out, end, self.ahead) },
-        }
+        dispatch!(level,
+            Avx512 => avx512::encode::<CTX>(groups, states, out, end, self.ahead),
+            Avx2 => avx2::encode::<CTX>(groups, states, out, end, self.ahead),
+            _ => scalar::encode::<64, CTX>(groups, states, out, end, self.ahead),
+        )
     }
 }
 
