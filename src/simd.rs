@@ -160,6 +160,20 @@ macro_rules! with_features {
 #[cfg(target_arch = "x86_64")]
 pub(crate) use with_features;
 
+/// Names for what is made of two registers.
+#[cfg(target_arch = "x86_64")]
+macro_rules! of_two {
+    ($features:literal: $($name:ident($a:ident, $b:ident) -> $out:ty = $made:expr;)*) => {
+        $crate::simd::with_features! { $features: $(
+            pub(crate) fn $name($a: Vector, $b: Vector) -> $out {
+                $made
+            }
+        )* }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+use of_two;
+
 /// Takes what is for a level, or else what is for all of them:
 ///
 /// ```text

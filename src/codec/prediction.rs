@@ -22,6 +22,7 @@ mod decode;
 mod estimate;
 mod gradient;
 mod lanes;
+mod mode;
 mod moment;
 mod predictor;
 mod residual;
@@ -29,6 +30,7 @@ mod sparse;
 mod words;
 
 pub use decode::decode;
+use mode::Mode;
 use predictor::PIECE;
 pub use predictor::Predictor;
 
@@ -44,24 +46,6 @@ use crate::{
     simd::{Level, prefetch},
     transform::change,
 };
-
-/// How the residuals of a prediction are stored, by the number behind the predictor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Mode {
-    /// There are none: the words are the prediction.
-    Equal = 0,
-    /// Of the words that differ.
-    Sparse = 1,
-    /// Of every word.
-    Dense = 2,
-}
-
-impl Mode {
-    fn from_code(code: u8) -> Option<Mode> {
-        [Mode::Equal, Mode::Sparse, Mode::Dense].into_iter().find(|m| *m as u8 == code)
-    }
-}
 
 /// Below one changed word in this many, changes are listed.
 const SPARSE_ONE_IN: u64 = 40;

@@ -56,22 +56,6 @@ super::with_features! { "avx2,bmi1,bmi2,lzcnt,popcnt":
         _mm256_set1_epi32(x)
     }
 
-    pub(crate) fn and(a: Vector, b: Vector) -> Vector {
-        _mm256_and_si256(a, b)
-    }
-
-    pub(crate) fn or(a: Vector, b: Vector) -> Vector {
-        _mm256_or_si256(a, b)
-    }
-
-    pub(crate) fn sub(a: Vector, b: Vector) -> Vector {
-        _mm256_sub_epi16(a, b)
-    }
-
-    pub(crate) fn min(a: Vector, b: Vector) -> Vector {
-        _mm256_min_epu16(a, b)
-    }
-
     pub(crate) fn up<const N: i32>(x: Vector) -> Vector {
         _mm256_slli_epi16::<N>(x)
     }
@@ -92,26 +76,6 @@ super::with_features! { "avx2,bmi1,bmi2,lzcnt,popcnt":
         _mm256_srli_epi32::<16>(x)
     }
 
-    pub(crate) fn pack_to_8(a: Vector, b: Vector) -> Vector {
-        _mm256_packus_epi16(a, b)
-    }
-
-    pub(crate) fn pack_to_16(a: Vector, b: Vector) -> Vector {
-        _mm256_packus_epi32(a, b)
-    }
-
-    pub(crate) fn unpack_8(low: Vector, high: Vector) -> [Vector; 2] {
-        [_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high)]
-    }
-
-    pub(crate) fn unpack_16(low: Vector, high: Vector) -> [Vector; 2] {
-        [_mm256_unpacklo_epi16(low, high), _mm256_unpackhi_epi16(low, high)]
-    }
-
-    pub(crate) fn unpack_32(low: Vector, high: Vector) -> [Vector; 2] {
-        [_mm256_unpacklo_epi32(low, high), _mm256_unpackhi_epi32(low, high)]
-    }
-
     /// Lower and upper halves of 64-bit words.
     pub(crate) fn halve_64(a: Vector, b: Vector) -> [Vector; 2] {
         let (a, b) = (_mm256_castsi256_ps(a), _mm256_castsi256_ps(b));
@@ -125,4 +89,19 @@ super::with_features! { "avx2,bmi1,bmi2,lzcnt,popcnt":
     pub(crate) fn widen(bytes: &[u8]) -> Vector {
         _mm256_cvtepu8_epi16(load_half(bytes))
     }
+}
+
+super::of_two! { "avx2,bmi1,bmi2,lzcnt,popcnt":
+    and(a, b) -> Vector = _mm256_and_si256(a, b);
+    or(a, b) -> Vector = _mm256_or_si256(a, b);
+    sub(a, b) -> Vector = _mm256_sub_epi16(a, b);
+    min(a, b) -> Vector = _mm256_min_epu16(a, b);
+    pack_to_8(a, b) -> Vector = _mm256_packus_epi16(a, b);
+    pack_to_16(a, b) -> Vector = _mm256_packus_epi32(a, b);
+    unpack_8(a, b) -> [Vector; 2] =
+        [_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b)];
+    unpack_16(a, b) -> [Vector; 2] =
+        [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)];
+    unpack_32(a, b) -> [Vector; 2] =
+        [_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b)];
 }

@@ -108,22 +108,6 @@ super::with_features! { "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbm
         _mm512_set1_epi32(x)
     }
 
-    pub(crate) fn and(a: Vector, b: Vector) -> Vector {
-        _mm512_and_si512(a, b)
-    }
-
-    pub(crate) fn or(a: Vector, b: Vector) -> Vector {
-        _mm512_or_si512(a, b)
-    }
-
-    pub(crate) fn sub(a: Vector, b: Vector) -> Vector {
-        _mm512_sub_epi16(a, b)
-    }
-
-    pub(crate) fn min(a: Vector, b: Vector) -> Vector {
-        _mm512_min_epu16(a, b)
-    }
-
     pub(crate) fn up<const N: u32>(x: Vector) -> Vector {
         _mm512_slli_epi16::<N>(x)
     }
@@ -144,26 +128,6 @@ super::with_features! { "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbm
         _mm512_srli_epi32::<16>(x)
     }
 
-    pub(crate) fn pack_to_8(a: Vector, b: Vector) -> Vector {
-        _mm512_packus_epi16(a, b)
-    }
-
-    pub(crate) fn pack_to_16(a: Vector, b: Vector) -> Vector {
-        _mm512_packus_epi32(a, b)
-    }
-
-    pub(crate) fn unpack_8(low: Vector, high: Vector) -> [Vector; 2] {
-        [_mm512_unpacklo_epi8(low, high), _mm512_unpackhi_epi8(low, high)]
-    }
-
-    pub(crate) fn unpack_16(low: Vector, high: Vector) -> [Vector; 2] {
-        [_mm512_unpacklo_epi16(low, high), _mm512_unpackhi_epi16(low, high)]
-    }
-
-    pub(crate) fn unpack_32(low: Vector, high: Vector) -> [Vector; 2] {
-        [_mm512_unpacklo_epi32(low, high), _mm512_unpackhi_epi32(low, high)]
-    }
-
     /// Lower and upper halves of 64-bit words.
     pub(crate) fn halve_64(a: Vector, b: Vector) -> [Vector; 2] {
         let (a, b) = (_mm512_castsi512_ps(a), _mm512_castsi512_ps(b));
@@ -177,4 +141,19 @@ super::with_features! { "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbm
     pub(crate) fn widen(bytes: &[u8]) -> Vector {
         _mm512_cvtepu8_epi16(load_half(bytes))
     }
+}
+
+super::of_two! { "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt":
+    and(a, b) -> Vector = _mm512_and_si512(a, b);
+    or(a, b) -> Vector = _mm512_or_si512(a, b);
+    sub(a, b) -> Vector = _mm512_sub_epi16(a, b);
+    min(a, b) -> Vector = _mm512_min_epu16(a, b);
+    pack_to_8(a, b) -> Vector = _mm512_packus_epi16(a, b);
+    pack_to_16(a, b) -> Vector = _mm512_packus_epi32(a, b);
+    unpack_8(a, b) -> [Vector; 2] =
+        [_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b)];
+    unpack_16(a, b) -> [Vector; 2] =
+        [_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b)];
+    unpack_32(a, b) -> [Vector; 2] =
+        [_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b)];
 }

@@ -75,6 +75,7 @@ impl<'a> Decoder<'a> {
                 let n_full = coded.len() / 64 * 64;
                 let (groups, last) = coded.split_at_mut(n_full);
                 let (states, words) = (&mut self.states, &mut self.words);
+                // Contexts were checked before they came here, as kernels need them.
                 let ok = dispatch!(level,
                     Avx512 => avx512::decode::<CTX>(source, states, words, groups),
                     Avx2 => avx2::decode::<CTX>(source, states, words, groups),

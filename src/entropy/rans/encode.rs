@@ -139,6 +139,7 @@ impl<'a> Encoder<'a> {
         let (groups, last) = input.split_at(input.symbols.len() / 64 * 64);
         let (states, out) = (&mut self.states, &mut *self.out);
         let end = scalar::encode::<64, CTX>(last, states, out, self.start, Ahead::default())?;
+        // Contexts were checked before they came here (`check_contexts`), as kernels need them.
         dispatch!(level,
             Avx512 => avx512::encode::<CTX>(groups, states, out, end, self.ahead),
             Avx2 => avx2::encode::<CTX>(groups, states, out, end, self.ahead),
