@@ -67,7 +67,7 @@ def test_programs_of_several_processes_end_well(tmp_path, program):
         [sys.executable, str(beside), program, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=800,
     )
     assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stderr
 
