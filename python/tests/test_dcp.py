@@ -67,7 +67,7 @@ def test_programs_of_several_processes_end_well(tmp_path, program):
         [sys.executable, str(beside), program, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=800,
     )
     assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stderr
 
@@ -251,3 +251,27 @@ def test_moments_and_masters_stand_beside_their_weights(tmp_path):
     # The narrow copy is the rounding of the wide one, and takes nothing.
     found = {s["file"]: s["stored_bytes"] for s in lmc_gpu.inspect(file)["spans"] if s["name"]}
     assert found["model.safetensors"] < 0.01 * state["model"]["w"].nbytes
+
+
+def test_a_gathered_base_reads_every_small_tensor_once(tmp_path, monkeypatch):
+    from lmc_gpu.torch.dcp import _base
+    from lmc_gpu.torch.dcp._archives import Archives
+
+    monkeypatch.setattr(_base, "_ENOUGH", 2)
+    calls = []
+    gather = Archives.gather
+    monkeypatch.setattr(Archives, "gather", lambda s, i: calls.append(i.fqn) or gather(s, i))
+    state = {f"w{i}": torch.randn(20, 10) for i in range(200)}
+    for step in (1, 2, 3):
+        base = tmp_path / str(step - 1) if step > 1 else None
+        dcp.save(state, storage_writer=LmcWriter(tmp_path / str(step), base=base))
+        state["w7"][step] += 1
+    state["w7"][3] -= 1
+    assert read_metadata(tmp_path / "3").lmc_bases
+    assert all("gathered" in r for r in read_metadata(tmp_path / "3").lmc_bases.values())
+    found = {k: torch.zeros_like(v) for k, v in state.items()}
+    calls.clear()
+    dcp.load(found, storage_reader=LmcReader(tmp_path / "3"))
+    assert all(torch.allclose(found[k], v) for k, v in state.items())
+    # Once for each of the two links.
+    assert len(calls) <= 2 * len(state)

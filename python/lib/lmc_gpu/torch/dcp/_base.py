@@ -10,6 +10,7 @@ The metadata says for each archive which it is:
     {"gathered": "../step1"}
 """
 
+import collections
 import io
 import json
 import os
@@ -20,6 +21,8 @@ from ._layout import described
 
 # An archive that has less than this part of the bytes that the former checkpoint has is no base.
 _ENOUGH = 0.9
+# Bytes of tensors that are kept of a gathered file, beside the one that was read last.
+_KEPT = 64 << 20
 
 
 def bases(path):
@@ -111,7 +114,8 @@ class _Gathered(io.RawIOBase):
         self._parts = parts
         self._length = len(self._header) + at
         self._at = 0
-        self._kept = (None, None)
+        self._kept = collections.OrderedDict()
+        self._bytes = 0
 
     def readable(self):
         return True
@@ -153,9 +157,15 @@ class _Gathered(io.RawIOBase):
         if low == len(self._parts):
             return b""
         start, _, item = self._parts[low]
-        number, data = self._kept
-        if number != low:
+        data = self._kept.get(low)
+        if data is None:
             data = self._former.gather(item)
             data = memoryview(data if isinstance(data, bytes) else data.numpy())
-            self._kept = (low, data)
+            # Small tensors share a chunk there: each is asked for again with every other one.
+            self._bytes += len(data)
+            while self._kept and self._bytes > _KEPT:
+                self._bytes -= len(self._kept.popitem(last=False)[1])
+            self._kept[low] = data
+        else:
+            self._kept.move_to_end(low)
         return data[at - start : at - start + most]
