@@ -63,6 +63,7 @@ impl Found {
             tensors: self.tensors,
             optimizer: self.optimizer,
             notes: self.notes.into_vec(),
+            guesses: Vec::new(),
         })
     }
 }

@@ -15,6 +15,7 @@ use crate::{
     Error, Result,
     container::{BaseRecord, EntryKind, Name, Origin, Piece, digest_of},
     dtype::Dtype,
+    format,
     source::Source,
 };
 use std::{
@@ -95,7 +96,8 @@ impl Base {
         if let Some(items) = self.items.get() {
             return Ok(items);
         }
-        let items = relation::items(&self.input, |_, _| ()).map_err(|e| self.fault(e))?;
+        let items =
+            relation::items(&self.input, format::parse, |_, _| ()).map_err(|e| self.fault(e))?;
         Ok(self.items.get_or_init(|| items))
     }
 
