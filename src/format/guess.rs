@@ -32,6 +32,11 @@ const LEAST_FLOATS: u64 = 4 << 10;
 /// The most stretches in a file, by their least length.
 const MOST_STRETCHES: u64 = 1 << 18;
 
+/// Bytes that a stretch must save in a long span where no other is near.
+const LEAST_SAVING: u64 = 4 << 10;
+/// How far apart stretches are near each other.
+const NEIGHBOURHOOD: u64 = 64 << 10;
+
 /// A stretch of bytes taken for floats, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guess {
@@ -136,7 +141,24 @@ pub(crate) fn floats_in(source: &dyn Source, offset: u64, len: u64) -> Result<Ve
     for stretch in stretches {
         guesses.extend(judge.judge(source, &stretch)?);
     }
-    Ok(guesses)
+    Ok(without_islands(guesses, LEAST_SAVING.min(len / 64)))
+}
+
+/// The guesses that save something, or that lie near such: a cut costs what bytes on its two sides
+/// would have told about each other.
+fn without_islands(guesses: Vec<Guess>, least: u64) -> Vec<Guess> {
+    let saves = |g: &Guess| {
+        let saved = u128::from(g.as_bytes - g.as_floats) * u128::from(g.len);
+        saved / u128::from(g.sampled) >= u128::from(least)
+    };
+    let near = |a: &Guess, b: &Guess| b.offset - (a.offset + a.len) <= NEIGHBOURHOOD;
+    let keep = |i: usize| {
+        let before = i > 0 && near(&guesses[i - 1], &guesses[i]) && saves(&guesses[i - 1]);
+        let after = guesses.get(i + 1).is_some_and(|g| near(&guesses[i], g) && saves(g));
+        before || after || saves(&guesses[i])
+    };
+    let kept: Vec<bool> = (0..guesses.len()).map(keep).collect();
+    guesses.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(g, _)| g).collect()
 }
 
 /// A stretch of words of one kind.

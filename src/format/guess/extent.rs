@@ -86,7 +86,13 @@ impl Search<'_> {
             if self.profile(*at, to)?.may_be_floats() {
                 let window = self.read(*at, kind::WINDOW as u64, to)?;
                 if let Some(kind) = classify(window) {
-                    return Ok(Some(kind));
+                    // A window in which a tensor begins tells less than the one after it.
+                    let next = *at + kind::WINDOW as u64;
+                    let after = classify(self.read(next, kind::WINDOW as u64, to)?);
+                    if after.is_some() {
+                        *at = next;
+                    }
+                    return Ok(after.or(Some(kind)));
                 }
             }
             *at += step;
@@ -98,7 +104,9 @@ impl Search<'_> {
         let len = len.min(to.saturating_sub(at)) as usize;
         self.buffer.resize(self.buffer.len().max(len), 0);
         let bytes = &mut self.buffer[..len];
-        self.source.read_at(at, bytes)?;
+        if len > 0 {
+            self.source.read_at(at, bytes)?;
+        }
         Ok(bytes)
     }
 
@@ -115,7 +123,9 @@ impl Search<'_> {
     /// How far words of a kind reach that are found in the window at `at`, within `from..to`.
     fn extent(&mut self, kind: Kind, at: u64, from: u64, to: u64, step: u64) -> Result<Found> {
         let likelihood = Likelihood::of(kind, self.read(at, kind::WINDOW as u64, to)?);
-        let (mut good, mut bad) = (at, from.max(at.saturating_sub(step)));
+        // It was found in the window before, maybe, and in none before that.
+        let bad = at.saturating_sub(step + kind::WINDOW as u64);
+        let (mut good, mut bad) = (at, from.max(bad));
         while good - bad > NEAR {
             let middle = (good + bad) / 16 * 8;
             if self.goes_on(kind, middle, to)? {
@@ -125,8 +135,17 @@ impl Search<'_> {
             }
         }
         let start = self.scan_back(&likelihood, bad, good)?;
-        let end = self.end(&likelihood, at, to, step)?;
-        Ok(Found { start, end: end.max(start) })
+        let end = self.end(&likelihood, at, to, step)?.max(start);
+        let start = self.trimmed(&likelihood, start, end)?;
+        Ok(Found { start, end })
+    }
+
+    /// Where the words that fit begin in a stretch: windows that hold some may begin with others.
+    fn trimmed(&mut self, likelihood: &Likelihood, start: u64, end: u64) -> Result<u64> {
+        let kind = likelihood.kind;
+        let bytes = self.read(start, kind::WINDOW as u64, end)?;
+        let misfits = likelihood.misfits(kind.heads(bytes));
+        Ok(start + (misfits * kind.word_len()) as u64)
     }
 
     fn end(&mut self, likelihood: &Likelihood, at: u64, to: u64, step: u64) -> Result<u64> {
@@ -201,15 +220,17 @@ impl Likelihood {
         let bits = kind.exponent_bits().min(8);
         let mut counts = vec![0u32; 1 << bits];
         let shift = 15 - bits;
+        let octaves = 1 << (kind.exponent_bits() - bits);
         for head in kind.heads(&window[kind.phase.min(window.len())..]) {
             counts[usize::from((head & 0x7fff) >> shift)] += 64;
         }
         let total: u32 = counts.iter().sum();
         let gain = |i: usize| {
             // Tensors beside it may have other scales.
-            let near = (0..counts.len()).map(|k| counts[k] >> i.abs_diff(k).min(31)).max();
+            let near = |k: usize| counts[k] >> (i.abs_diff(k) as u32 * octaves).min(31);
+            let near = (0..counts.len()).map(near).max();
             let near = log2_q16(near.unwrap_or(0).max(1)) as i32;
-            ((near - log2_q16(total.max(1)) as i32) / 256 + (bits << 8) as i32).max(-4 << 8)
+            ((near - log2_q16(total.max(1)) as i32) / 256 + (bits << 8) as i32).max(-12 << 8)
         };
         let mut gains: Vec<i32> = (0..counts.len()).map(gain).collect();
         // Zeros stand in tensors and between them.
@@ -217,11 +238,27 @@ impl Likelihood {
         Likelihood { kind, shift, gains }
     }
 
+    /// How many words from the first on do not fit, if others after them do.
+    fn misfits(&self, heads: impl Iterator<Item = u16>) -> usize {
+        let (mut sum, mut least, mut misfits) = (0, 0, 0);
+        for (i, head) in heads.enumerate() {
+            sum += self.gain(head);
+            if sum < least {
+                (least, misfits) = (sum, i + 1);
+            }
+        }
+        misfits
+    }
+
+    fn gain(&self, head: u16) -> i32 {
+        self.gains[usize::from((head & 0x7fff) >> self.shift)]
+    }
+
     /// How many words from the first on fit.
     fn fitting(&self, heads: impl Iterator<Item = u16>) -> usize {
         let (mut sum, mut most, mut fitting) = (0, 0, 0);
         for (i, head) in heads.enumerate() {
-            sum += self.gains[usize::from((head & 0x7fff) >> self.shift)];
+            sum += self.gain(head);
             if sum > most {
                 (most, fitting) = (sum, i + 1);
             } else if sum + GIVE_UP < most {

@@ -1,8 +1,8 @@
 //! What a window holds: the type of its words, and where they begin.
 //!
 //! For each kind that is possible, the cost of a word is that of its symbol, of what of its upper 16
-//! bits is not in it, and of the bytes below by their entropy (which are zero in floats that were
-//! widened). The kind with the least cost wins, if it takes less than bytes of no structure would.
+//! bits is not in it, and of the bytes below, by the entropy of each (bytes below are zero in floats
+//! that were widened, and all may be in what stands between tensors). The kind with the least cost wins, if it takes less than bytes of no structure would.
 //!
 //! A symbol is the exponent, with the upper mantissa of the types that have short ones: else two
 //! 16-bit floats would seem to cost less as one of 32 bits, whose exponent takes in a part of their
@@ -77,14 +77,16 @@ pub(super) fn classify(window: &[u8]) -> Option<Kind> {
     // Longer words must gain something over shorter ones, of which they may be pairs.
     for (index, dtype) in [Dtype::BF16, Dtype::F32, Dtype::F64].into_iter().enumerate() {
         let Some(top) = profile.top(index) else { continue };
-        for big_endian in [false, true] {
-            let word = dtype.word_len();
-            let phase = if big_endian { top } else { (top + 1) % word };
-            let kind = Kind { dtype, big_endian, phase };
-            let cost = places.cost(kind, window);
-            if best.is_none_or(|(_, least)| cost + cost / 64 < least) {
-                best = Some((kind, cost));
-            }
+        let word = dtype.word_len();
+        let little = Kind { dtype, big_endian: false, phase: (top + 1) % word };
+        let big = Kind { dtype, big_endian: true, phase: top };
+        let (mut kind, mut cost) = (little, places.cost(little, window));
+        let big_cost = places.cost(big, window);
+        if big_cost + big_cost / 256 < cost {
+            (kind, cost) = (big, big_cost);
+        }
+        if best.is_none_or(|(_, least)| cost + cost / 64 < least) {
+            best = Some((kind, cost));
         }
     }
     let (mut kind, cost) = best?;
@@ -138,13 +140,18 @@ impl Places {
     fn cost(&self, kind: Kind, window: &[u8]) -> u64 {
         let word = kind.word_len();
         let bits = if word == 2 { 8u32 } else { 11 };
-        let mut symbols = [0; 1 << 11];
+        let (mut symbols, mut rests) = ([0; 1 << 11], [0; 1 << 8]);
         let mut words = 0u64;
         for head in kind.heads(&window[kind.phase.min(window.len())..]) {
             symbols[usize::from(head << 1 >> (16 - bits))] += 1;
+            // The sign goes where the symbol was.
+            let mantissa = head & ((1 << (15 - bits)) - 1);
+            rests[usize::from(mantissa | head >> 15 << (15 - bits))] += 1;
             words += 1;
         }
-        let mut cost = entropy(&symbols[..1 << bits]) + (words * u64::from(16 - bits) << 16);
+        let raw = words * u64::from(16 - bits) << 16;
+        let mut cost =
+            entropy(&symbols[..1 << bits]) + entropy(&rests[..1 << (16 - bits)]).min(raw);
         for below in 0..word - 2 {
             let byte = if kind.big_endian { word - 1 - below } else { below };
             let mut counts = [0; 256];
