@@ -1,7 +1,7 @@
 //! Where stretches of floats begin and end.
 //!
 //! Windows a step apart are looked at until one holds floats. From there on the next windows need
-//! only agree. Where one does not, the place between them is halved until the end lies within a
+//! only hold words with like exponents. Where one does not, the place between them is halved until the end lies within a
 //! few windows; there, word by word, an exponent says how much likelier it is among those of the
 //! stretch than among words of any kind, and the stretch ends where the sum of that is largest.
 //! What is left between stretches is searched in finer steps, for smaller tensors.
@@ -16,7 +16,7 @@ use crate::{Result, bits::log2_q16, source::Source};
 /// Finest and coarsest distance of windows.
 const STEPS: std::ops::RangeInclusive<u64> = 4 << 10..=1 << 20;
 /// Distance of windows in spans of up to 4096 of them; longer ones have longer steps.
-const STEP: u64 = 64 << 10;
+const STEP: u64 = 128 << 10;
 /// Windows of a span at which longer steps begin.
 const STEPS_OF_A_SPAN: u64 = 4096;
 /// The distance up to which words are looked at one by one.
@@ -114,10 +114,11 @@ impl Search<'_> {
         self.read(at, probe::WINDOW as u64, to).map(Profile::of)
     }
 
-    /// Whether the window at a multiple of 8 holds words of this kind.
-    fn goes_on(&mut self, kind: Kind, at: u64, to: u64) -> Result<bool> {
-        Ok(kind.agrees(&self.profile(at, to)?)
-            || classify(self.read(at, kind::WINDOW as u64, to)?) == Some(kind))
+    /// Whether the window at `at` holds words as those of the stretch.
+    fn goes_on(&mut self, likelihood: &Likelihood, at: u64, to: u64) -> Result<bool> {
+        let kind = likelihood.kind;
+        let bytes = self.read(kind.align_up(at), probe::WINDOW as u64, to)?;
+        Ok(likelihood.mean(kind.heads(bytes)) > likelihood.own / 4)
     }
 
     /// How far words of a kind reach that are found in the window at `at`, within `from..to`.
@@ -128,7 +129,7 @@ impl Search<'_> {
         let (mut good, mut bad) = (at, from.max(bad));
         while good - bad > NEAR {
             let middle = (good + bad) / 16 * 8;
-            if self.goes_on(kind, middle, to)? {
+            if self.goes_on(&likelihood, middle, to)? {
                 good = middle;
             } else {
                 bad = middle;
@@ -149,18 +150,17 @@ impl Search<'_> {
     }
 
     fn end(&mut self, likelihood: &Likelihood, at: u64, to: u64, step: u64) -> Result<u64> {
-        let kind = likelihood.kind;
         let mut good = at;
         loop {
             let mut bad = good + step;
             if bad + probe::WINDOW as u64 <= to {
-                if self.goes_on(kind, bad, to)? {
+                if self.goes_on(likelihood, bad, to)? {
                     good = bad;
                     continue;
                 }
                 while bad - good > NEAR {
                     let middle = (good + bad) / 16 * 8;
-                    if self.goes_on(kind, middle, to)? {
+                    if self.goes_on(likelihood, middle, to)? {
                         good = middle;
                     } else {
                         bad = middle;
@@ -208,6 +208,8 @@ struct Likelihood {
     kind: Kind,
     shift: u32,
     gains: Vec<i32>,
+    /// The mean gain in the window that it was made of.
+    own: i32,
 }
 
 /// Words that fit badly end a stretch when they have lost this much.
@@ -235,7 +237,15 @@ impl Likelihood {
         let mut gains: Vec<i32> = (0..counts.len()).map(gain).collect();
         // Zeros stand in tensors and between them.
         gains[0] = 0;
-        Likelihood { kind, shift, gains }
+        let mut found = Likelihood { kind, shift, gains, own: 0 };
+        found.own = found.mean(kind.heads(&window[kind.phase.min(window.len())..]));
+        found
+    }
+
+    /// The mean gain of a word.
+    fn mean(&self, heads: impl Iterator<Item = u16>) -> i32 {
+        let (sum, n) = heads.fold((0, 0), |(sum, n), head| (sum + self.gain(head), n + 1));
+        sum / n.max(1)
     }
 
     /// How many words from the first on do not fit, if others after them do.

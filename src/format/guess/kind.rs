@@ -8,7 +8,7 @@
 //! 16-bit floats would seem to cost less as one of 32 bits, whose exponent takes in a part of their
 //! mantissa.
 
-use super::probe::{Profile, WORDS};
+use super::probe::Profile;
 use crate::{
     bits::log2_q16,
     dtype::{Dtype, Fields},
@@ -33,12 +33,6 @@ impl Kind {
         self.dtype.word_len()
     }
 
-    /// Offset of their top byte, modulo their length.
-    fn top(self) -> usize {
-        let above = if self.big_endian { 0 } else { self.word_len() - 1 };
-        (self.phase + above) % self.word_len()
-    }
-
     /// The first offset from `at` on where a word begins.
     pub(super) fn align_up(self, at: u64) -> u64 {
         let word = self.word_len() as u64;
@@ -60,12 +54,6 @@ impl Kind {
             Fields::Float { exponent, .. } => exponent.into(),
             _ => 0,
         }
-    }
-
-    /// Whether a window seems to go on with words of this kind.
-    pub(super) fn agrees(self, profile: &Profile) -> bool {
-        let index = WORDS.iter().position(|w| *w == self.word_len());
-        index.is_some_and(|i| profile.top(i) == Some(self.top()))
     }
 }
 

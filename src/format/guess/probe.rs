@@ -40,9 +40,7 @@ impl Profile {
         let (top, most) = places.iter().copied().enumerate().max_by_key(|&(i, n)| (n, i))?;
         let least = places.iter().copied().min()?;
         let words = (self.len / word) as u32;
-        // Where two places half a word apart are alike, words are half as long.
-        let half = places[(top + word / 2) % word];
-        (most >= 2 * least + 12 && most >= 2 * half && most >= words / 64).then_some(top)
+        (most >= 2 * least + 12 && most >= words / 64).then_some(top)
     }
 
     /// Whether any length of words has a place that stands out.
