@@ -97,8 +97,8 @@ fn tells_more_than_mantissa(kind: Kind, window: &[u8]) -> bool {
         long[usize::from(head << 1 >> 8)] += 1;
         words += 1;
     }
-    let told = (entropy(&short) + (words * 3 << 16)).saturating_sub(entropy(&long));
-    told > words * 3 << 16 >> 3
+    let told = (entropy(&short) + ((words * 3) << 16)).saturating_sub(entropy(&long));
+    told > (words * 3) << 13
 }
 
 /// How often each byte occurs at each offset modulo 8.
@@ -121,7 +121,7 @@ impl Places {
     /// Bits of the window, in units of 2^-16, if all its bytes are coded alike.
     fn cost_of_bytes(&self) -> u64 {
         let sum = |i: usize| self.counts.iter().map(|place| place[i]).sum();
-        entropy(&std::array::from_fn::<u32, 256, _>(sum)).min(self.len * 8 << 16)
+        entropy(&std::array::from_fn::<u32, 256, _>(sum)).min((self.len * 8) << 16)
     }
 
     /// Bits of the window, in units of 2^-16, as words of a kind.
@@ -137,7 +137,7 @@ impl Places {
             rests[usize::from(mantissa | head >> 15 << (15 - bits))] += 1;
             words += 1;
         }
-        let raw = words * u64::from(16 - bits) << 16;
+        let raw = (words * u64::from(16 - bits)) << 16;
         let mut cost =
             entropy(&symbols[..1 << bits]) + entropy(&rests[..1 << (16 - bits)]).min(raw);
         for below in 0..word - 2 {
@@ -146,7 +146,7 @@ impl Places {
             for place in self.counts.iter().skip((kind.phase + byte) % word).step_by(word) {
                 counts.iter_mut().zip(place).for_each(|(sum, n)| *sum += n);
             }
-            cost += entropy(&counts).min(words * 8 << 16);
+            cost += entropy(&counts).min((words * 8) << 16);
         }
         cost
     }
