@@ -58,7 +58,8 @@ pub mod entropy {
 
 pub mod format {
     pub use crate::format::{
-        Format, Param, Parsed, PrefixResult, Tensor, parse, parse_flat, parse_prefix,
+        Format, Param, Parsed, PrefixResult, Tensor, parse, parse_and_guess, parse_flat,
+        parse_prefix,
     };
 }
 

@@ -127,6 +127,9 @@ fn span(s: &SpanInfo, found: &Inspection) -> Value {
         "ratio": ratio(s.bytes, s.stored_bytes),
     });
     put_path(&mut object, "file", &file.path);
+    if let Some(why) = &s.guess {
+        object["guess"] = why.as_str().into();
+    }
     if !found.is_archive {
         object["estimated_bytes"] = s.stored_bytes.into();
         object["exponent_entropy"] = s.exponent_entropy.into();

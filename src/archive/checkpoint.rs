@@ -62,13 +62,26 @@ impl Checkpoint {
     /// # Errors
     /// Where reading fails; `InvalidArgument` where there is no such entry.
     pub fn parse(&self, entry: usize) -> Result<Parsed> {
+        self.parse_by(entry, format::parse)
+    }
+
+    /// As [`Checkpoint::parse`]; bytes of raw files that no parser knows are looked at for floats,
+    /// as when they are compressed.
+    pub(in crate::archive) fn parse_and_guess(&self, entry: usize) -> Result<Parsed> {
+        match self {
+            Checkpoint::Raw(_) => self.parse_by(entry, format::parse_and_guess),
+            Checkpoint::Archive(_) => self.parse(entry),
+        }
+    }
+
+    fn parse_by(&self, entry: usize, parse: fn(&dyn Source) -> Result<Parsed>) -> Result<Parsed> {
         let file = self.file(entry);
         let entries = &self.manifest().entries;
         let entry = entries.get(entry).ok_or_else(|| no_entry(entry, entries.len()))?;
         match entry.flat {
             Some(dtype) => Ok(format::parse_flat(file.len(), dtype)),
             None if entry.kind == EntryKind::Directory => Ok(Parsed::opaque(0)),
-            None => format::parse(&file).map_err(|e| e.in_file(&entry.path)),
+            None => parse(&file).map_err(|e| e.in_file(&entry.path)),
         }
     }
 }

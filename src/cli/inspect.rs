@@ -83,7 +83,7 @@ fn text(args: &Args, found: &Inspection, out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-/// One row a tensor; everything that is none is one row.
+/// One row a tensor, or a stretch that is taken for one; everything else is one row.
 fn file_table(spans: &[SpanInfo], is_archive: bool, out: &mut Out) -> Result<()> {
     let row = |name: &str, dtype: &str, shape: String, bytes, stored, method: &str, entropy| {
         let mut row: Vec<String> = vec![
@@ -100,13 +100,13 @@ fn file_table(spans: &[SpanInfo], is_archive: bool, out: &mut Out) -> Result<()>
         row
     };
     let of_tensor = |s: &SpanInfo| {
-        let name = s.name.as_ref()?;
+        let name = s.name.clone().or_else(|| s.guess.as_ref().map(|why| format!("({why})")))?;
         let shape: Vec<String> = s.shape.iter().map(u64::to_string).collect();
         let shape = if shape.is_empty() { "scalar".into() } else { shape.join("x") };
         let (dtype, entropy) = (s.dtype.name(), s.exponent_entropy);
-        Some(row(name, dtype, shape, s.bytes, s.stored_bytes, &s.method, entropy))
+        Some(row(&name, dtype, shape, s.bytes, s.stored_bytes, &s.method, entropy))
     };
-    let others = spans.iter().filter(|s| s.name.is_none());
+    let others = spans.iter().filter(|s| s.name.is_none() && s.guess.is_none());
     let (bytes, stored) = others.fold((0, 0), |sum, s| (sum.0 + s.bytes, sum.1 + s.stored_bytes));
     let rest = || row("(no tensor)", "", String::new(), bytes, stored, "", None);
     let mut head: Vec<String> =

@@ -291,7 +291,8 @@ impl Source for Part {
 
 fn content_of(file: &Part) -> Result<Content> {
     let parsed = format::parse(file)?;
-    if parsed.format != Format::Safetensors {
+    // What is odd about a file is not in its tensors.
+    if parsed.format != Format::Safetensors || !parsed.notes.is_empty() {
         return Ok(Content::Bytes(file.clone().into()));
     }
     let mut found = parsed.tensors;

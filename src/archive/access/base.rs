@@ -15,7 +15,7 @@ use crate::{
     Error, Result,
     container::{BaseRecord, EntryKind, Name, Origin, Piece},
     dtype::Dtype,
-    hash,
+    format, hash,
     source::Source,
 };
 use std::{
@@ -101,7 +101,8 @@ impl Base {
         if let Some(items) = self.items.get() {
             return Ok(items);
         }
-        let items = relation::items(&self.input, |_, _| ()).map_err(|e| self.fault(e))?;
+        let items =
+            relation::items(&self.input, format::parse, |_, _| ()).map_err(|e| self.fault(e))?;
         Ok(self.items.get_or_init(|| items))
     }
 

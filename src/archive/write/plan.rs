@@ -23,7 +23,7 @@ use crate::{
     codec::{Method, Offer, Predictor},
     container::{Origin, Piece, Reference},
     dtype::Dtype,
-    format::Span,
+    format::{self, Span, guess},
     predict::{cast::Narrow, float_state},
     simd::Level,
 };
@@ -129,9 +129,11 @@ fn plan_chunks(input: &Input<'_>, options: &Options) -> Result<Plan> {
     let mut notes = Vec::new();
     let mut found = options.optimizer.clone();
     let mut spans = 0;
-    let items = relation::items(input, |i, parsed| {
+    let parse = if method.guesses() { format::parse_and_guess } else { format::parse };
+    let items = relation::items(input, parse, |i, parsed| {
         let path = &input.manifest.entries[i].path;
         notes.extend(parsed.notes.iter().map(|n| format!("{path}: {n}")));
+        notes.extend(guess::summary(&parsed.guesses).map(|n| format!("{path}: {n}")));
         spans += parsed.spans.len() as u64;
         hints::from_groups(parsed, &mut found);
         hints::from_json(input, i, &mut found);

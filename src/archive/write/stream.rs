@@ -1,7 +1,7 @@
 //! Input that is read forward, from a pipe.
 //!
 //! The first bytes say what follows (`format::parse_prefix`); chunks are then cut as their bytes
-//! arrive. A large span becomes chunks as it would in a file. Small spans are gathered by type
+//! arrive. Unknown bytes are looked at for floats chunk by chunk. A large span becomes chunks as it would in a file. Small spans are gathered by type
 //! within windows of [`WINDOW`] bytes, so that many tiny tensors share chunks here too. Nothing
 //! refers back: a stream holds no copies. Where the stream does not keep what its header
 //! promises, the rest of it is opaque.
@@ -15,13 +15,13 @@ use super::{
 use crate::{
     Error, Result,
     archive::{
-        access::digest::Digests,
+        access::{digest::Digests, input::Memory},
         options::{CompressOptions, Options},
     },
     codec::Method,
     container::{Entry, EntryKind, Manifest, Piece, RecordType},
     dtype::Dtype,
-    format::{PrefixResult, Span, parse_prefix},
+    format::{self, PrefixResult, Span, parse_prefix},
     pipeline,
 };
 use std::{
@@ -187,6 +187,13 @@ impl<'r> Cutter<'r> {
             let plan = self.next_large();
             job.bytes.clear();
             let n = self.read(plan.len(), &mut job.bytes)?;
+            if let Some(spans) = self.guess(&plan, &job.bytes)? {
+                self.window_at = plan.pieces[0].offset;
+                self.window.clear();
+                std::mem::swap(&mut self.window, &mut job.bytes);
+                self.gathered.extend(plan_window(&spans, self.method));
+                continue;
+            }
             let whole = n - n % plan.dtype.word_len() as u64;
             if whole < n {
                 self.window_at = self.offset - (n - whole);
@@ -215,6 +222,17 @@ impl<'r> Cutter<'r> {
             let len = words * self.rest.word_len() as u64;
             ChunkPlan { dtype: self.rest, ..opaque(self.offset, len) }
         })
+    }
+
+    /// The spans of a chunk of unknown bytes, where floats show in it.
+    fn guess(&self, plan: &ChunkPlan, bytes: &[u8]) -> Result<Option<Vec<Span>>> {
+        if plan.dtype != Dtype::BYTES || !self.method.guesses() {
+            return Ok(None);
+        }
+        let parsed = format::guess::bytes(&Memory(bytes))?;
+        let at = plan.pieces[0].offset;
+        let found = parsed.spans.into_iter().map(|s| Span { offset: s.offset + at, ..s });
+        Ok((!parsed.guesses.is_empty()).then(|| found.collect()))
     }
 
     /// Reads a window of small spans and gathers them by type.

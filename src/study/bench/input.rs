@@ -44,7 +44,7 @@ impl Input {
         let source = FileSource::new(std::fs::File::open(path).map_err(failed)?).map_err(failed)?;
         let parsed = match dtype {
             Some(dtype) => format::parse_flat(crate::source::Source::len(&source), dtype),
-            None => format::parse(&source).map_err(|e| e.at(path.display()))?,
+            None => format::parse_and_guess(&source).map_err(|e| e.at(path.display()))?,
         };
         let mut parts: Vec<Part> = Vec::new();
         for span in &parsed.spans {
