@@ -17,7 +17,8 @@ mod transforms;
 
 pub use method::Method;
 pub use prediction::{
-    Coded as KnownCoded, Offer, Predictor, decode as decode_known, encode as encode_known,
+    Agreement, Coded as KnownCoded, Offer, Predictor, Quantise, Recipe, Trial,
+    decode as decode_known, encode as encode_known,
 };
 pub use transforms::{Accelerator, Delta, Transforms, Usage};
 
@@ -49,6 +50,8 @@ pub mod form {
     pub const MOMENT: u8 = 9;
     /// A first moment, as the gradient that made it of the base's.
     pub const GRADIENT: u8 = 10;
+    /// Quantised words, as what the floats they were made of give.
+    pub const DERIVED: u8 = 11;
 }
 
 /// What decoding a chunk needs to know beside its payload.
@@ -282,6 +285,7 @@ pub fn describe(form: u8, payload_start: &[u8]) -> &'static str {
         form::XOR => "xor",
         form::MOMENT => "moment",
         form::GRADIENT => "gradient",
+        form::DERIVED => "quantise",
         _ => study::Method::of_form(form).map_or("unknown", |m| m.name()),
     }
 }

@@ -8,6 +8,7 @@
 //! XOR payload      a GROUP payload of the words XOR the base's
 //! MOMENT payload   see `moment`
 //! GRADIENT payload see `gradient`
+//! DERIVED payload  see `quantise`
 //! ```
 //!
 //! What a chunk is predicted from are its references, in the order in which the predictor names
@@ -24,6 +25,7 @@ mod gradient;
 mod lanes;
 mod moment;
 mod predictor;
+mod quantise;
 mod residual;
 mod sparse;
 mod words;
@@ -31,6 +33,7 @@ mod words;
 pub use decode::decode;
 use predictor::PIECE;
 pub use predictor::Predictor;
+pub use quantise::{Agreement, Quantise, Recipe, Trial};
 
 use super::{
     ChunkSpec, Delta, Method, Scratch, form, integer, swap_words,
@@ -81,6 +84,7 @@ pub struct KnownScratch {
     residual: residual::Buffers,
     estimate: estimate::Buffers,
     gradients: gradient::Gradients,
+    quantised: quantise::Quantised,
 }
 
 /// As [`super::encode`], with byte strings that the decoder will know too.
@@ -200,6 +204,11 @@ fn encode_offered(
     }
     // From here on all words are near.
     scratch.planes.digest = Some(digest_of(bytes));
+    let derived = encode_derived(level, method, spec, words, &known, offers, buffers, scratch, out);
+    if let Some((coded, len)) = derived {
+        // What is left of words that follow from others is next to nothing.
+        return Ok(Some((coded, 4 * len < words.len())));
+    }
     let chosen = estimate::best(
         level,
         method,
@@ -247,6 +256,32 @@ fn encode_offered(
     buffers.words = swapped;
     buffers.inputs = swapped_inputs;
     Ok(Some((Coded { form, inputs: offer.inputs.clone() }, sure)))
+}
+
+/// Codes a chunk as what the floats it was made of give, if that is offered, and returns the length
+/// of the payload.
+#[allow(clippy::too_many_arguments, reason = "as encode_offered")]
+fn encode_derived(
+    level: Level,
+    method: Method,
+    spec: &ChunkSpec,
+    words: &[u8],
+    known: &[&[u8]],
+    offers: &[&Offer],
+    buffers: &mut KnownScratch,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Option<(Coded, usize)> {
+    let start = out.len();
+    for offer in offers {
+        if let (Predictor::Quantise(how), [input]) = (&offer.predictor, &offer.inputs[..]) {
+            let (source, coder) = (known[usize::from(*input)], &mut scratch.planes.coder);
+            quantise::encode(level, method, spec, how, words, source, buffers, coder, out)?;
+            let coded = Coded { form: form::DERIVED, inputs: offer.inputs.clone() };
+            return Some((coded, out.len() - start));
+        }
+    }
+    None
 }
 
 fn little_endian<'a>(
@@ -379,6 +414,7 @@ pub fn describe(payload: &[u8]) -> &'static str {
         [2, ..] => "cast",
         [3, ..] => "widen",
         [4 | 5, ..] => "adam",
+        [6, ..] => "cast",
         _ => "unknown",
     }
 }

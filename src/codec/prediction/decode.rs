@@ -1,8 +1,8 @@
 //! Payload → chunk of which something is known.
 
 use super::{
-    DENSE, EQUAL, KnownScratch, Predictor, SPARSE, gradient, little_endian, moment, residual,
-    sparse, word_len,
+    DENSE, EQUAL, KnownScratch, Predictor, SPARSE, gradient, little_endian, moment, quantise,
+    residual, sparse, word_len,
 };
 use crate::{
     Error, Result,
@@ -24,7 +24,7 @@ pub fn decode(
     scratch: &mut Scratch,
     out: &mut [u8],
 ) -> Result<()> {
-    if !matches!(form, form::DELTA | form::XOR | form::MOMENT | form::GRADIENT) {
+    if !matches!(form, form::DELTA | form::XOR | form::MOMENT | form::GRADIENT | form::DERIVED) {
         if !known.is_empty() {
             return Err(damaged());
         }
@@ -99,6 +99,11 @@ fn decode_known(
             }
             let KnownScratch { residual, gradients, .. } = &mut *buffers;
             gradient::decode(level, payload, [m0, v0], residual, gradients, out)
+        }
+        form::DERIVED => {
+            let [source] = inputs[..] else { return None };
+            let coder = &mut scratch.planes.coder;
+            quantise::decode(level, spec, payload, source, buffers, coder, out)
         }
         _ => {
             let predictor = Predictor::read(&mut payload)?;
