@@ -23,6 +23,8 @@ const STRANGERS: usize = 256;
 const SAMPLE: u64 = 4096;
 /// The longest row that a trial takes.
 const LONGEST_ROW: u64 = 256 << 10;
+/// Rows that a trial of scales takes, if they are short.
+const SCALED_ROWS: u64 = 8;
 /// Rows of half heads whose rows may be interleaved.
 const HALVES: [u32; 8] = [32, 64, 16, 48, 40, 128, 24, 96];
 /// Rows and columns that share a scale: all columns where there are 0.
@@ -68,7 +70,7 @@ impl Finder<'_> {
         if known.is_empty() {
             return Ok(None);
         }
-        let (stretch, words) = self.sample(i, SAMPLE)?;
+        let (stretch, words) = self.sample(i, 1, SAMPLE)?;
         for c in ordered(known, names) {
             let Some(predictor) = cast_from(span.dtype, c.source) else { continue };
             let bytes = self.read(&c.from, &stretch.pieces(&c.span, 0))?;
@@ -103,8 +105,9 @@ impl Finder<'_> {
     ) -> Result<Option<Derived>> {
         let span = self.span(i);
         let is_scaled = span.dtype.group_elements() == 1;
-        let most = if is_scaled { LONGEST_ROW } else { SAMPLE };
-        let (stretch, words) = self.sample(i, most)?;
+        // One row may have the scale of all.
+        let (rows, most) = if is_scaled { (SCALED_ROWS, LONGEST_ROW) } else { (1, SAMPLE) };
+        let (stretch, words) = self.sample(i, rows, most)?;
         let mut similar: Option<(Quantise, &Candidate)> = None;
         for c in ordered(known, names) {
             let is_named = names.iter().any(|n| c.names.contains(n));
@@ -127,30 +130,33 @@ impl Finder<'_> {
     }
 
     /// A stretch of large span `i` that is more than constant, and its words.
-    fn sample(&self, i: usize, most: u64) -> Result<(Stretch, Vec<u8>)> {
+    fn sample(&self, i: usize, rows: u64, most: u64) -> Result<(Stretch, Vec<u8>)> {
         let span = self.span(i);
         let row_len = row_elements(&span).max(1);
         let n_rows = elements(&span) / row_len;
         let unit = span.dtype.group_elements();
         let columns = (row_len.min(most) / unit * unit).max(unit);
-        let mut best = None;
+        let mut best = (0, Stretch { row: 0, rows: 0, columns: 0 }, Vec::new());
         // Rows of even number may stand where they came from.
         for row in [1, n_rows / 2 | 1, n_rows / 4 | 1, 0] {
             if row >= n_rows {
                 continue;
             }
-            let stretch = Stretch { row, rows: 1, columns };
-            let mut words = vec![0; bytes_of(&span, columns) as usize];
+            let rows = rows.min(n_rows - row).min(most / columns).max(1);
+            let stretch = Stretch { row, rows, columns };
+            let mut words = vec![0; bytes_of(&span, rows * columns) as usize];
             self.input.read(&stretch.pieces(&span, 0), &mut words)?;
             let mut seen = [false; 256];
             words.iter().for_each(|&b| seen[usize::from(b)] = true);
             let kinds = seen.iter().filter(|s| **s).count();
-            if kinds > 12 {
-                return Ok((stretch, words));
+            if kinds > best.0 {
+                best = (kinds, stretch, words);
             }
-            best.get_or_insert((stretch, words));
+            if kinds > 12 {
+                break;
+            }
         }
-        Ok(best.unwrap_or((Stretch { row: 0, rows: 0, columns: 0 }, Vec::new())))
+        Ok((best.1, best.2))
     }
 
     /// Tries the orders of a layout, and of rows.
@@ -308,7 +314,7 @@ fn signs_agree(source: Source, words: &[u8], known: &[u8]) -> bool {
         n += 1;
         equal += usize::from(w & 0x80 == top);
     }
-    n > 0 && equal * 16 >= n * 15
+    equal * 16 >= n * 15
 }
 
 fn derived(large: usize, c: &Candidate, how: Quantise) -> Derived {
