@@ -37,6 +37,7 @@ const STEP: u64 = 1 << 20;
 struct Stretch {
     row: u64,
     rows: u64,
+    column: u64,
     columns: u64,
 }
 
@@ -46,7 +47,7 @@ impl Stretch {
     fn pieces(self, span: &Span, half: u32) -> Vec<Piece> {
         let one = |row: u64| {
             let row = origin_of_row(row as usize, half as usize) as u64;
-            let at = bytes_of(span, row * row_elements(span));
+            let at = bytes_of(span, row * row_elements(span) + self.column);
             Piece { offset: span.offset + at, len: bytes_of(span, self.columns) }
         };
         (self.row..self.row + self.rows).map(one).collect()
@@ -136,14 +137,14 @@ impl Finder<'_> {
         let n_rows = elements(&span) / row_len;
         let unit = span.dtype.group_elements();
         let columns = (row_len.min(most) / unit * unit).max(unit);
-        let mut best = (0, Stretch { row: 0, rows: 0, columns: 0 }, Vec::new());
+        let mut best = (0, Stretch { row: 0, rows: 0, column: 0, columns: 0 }, Vec::new());
         // Rows of even number may stand where they came from.
         for row in [1, n_rows / 2 | 1, n_rows / 4 | 1, 0] {
             if row >= n_rows {
                 continue;
             }
             let rows = rows.min(n_rows - row).min(most / columns).max(1);
-            let stretch = Stretch { row, rows, columns };
+            let stretch = Stretch { row, rows, column: 0, columns };
             let mut words = vec![0; bytes_of(&span, rows * columns) as usize];
             self.input.read(&stretch.pieces(&span, 0), &mut words)?;
             let mut seen = [false; 256];
@@ -211,13 +212,20 @@ impl Finder<'_> {
             if rows == 1 {
                 self.try_formulas(c, share, None, stretch, words, &known, span.dtype, &mut best);
             } else {
-                let row_at = stretch.row / u64::from(rows) * u64::from(rows);
-                let rows = u64::from(rows).min(n / row.max(1) - row_at);
-                let block = Stretch { row: row_at, rows, columns: u64::from(columns).min(row) };
-                let mut words = vec![0; bytes_of(&span, block.columns * rows) as usize];
-                self.input.read(&block.pieces(&span, 0), &mut words)?;
-                let known = self.read(&c.from, &block.pieces(&c.span, 0))?;
-                self.try_formulas(c, share, None, block, &words, &known, span.dtype, &mut best);
+                // Two blocks, one of which may have the scale of all, below each other.
+                let (rows, columns) = (u64::from(rows), u64::from(columns));
+                let (bands, columns) = (n / row.max(1) / rows, columns.min(row));
+                let block = |band: u64, column| Stretch { row: band * rows, rows, column, columns };
+                let last = block(bands.saturating_sub(1), (row / columns - 1) * columns);
+                let blocks = [block(0, 0), last];
+                if bands == 0 {
+                    continue;
+                }
+                let pieces = |span: &Span| blocks.map(|b| b.pieces(span, 0)).concat();
+                let mut words = vec![0; bytes_of(&span, 2 * rows * columns) as usize];
+                self.input.read(&pieces(&span), &mut words)?;
+                let known = self.read(&c.from, &pieces(&c.span))?;
+                self.try_formulas(c, share, None, last, &words, &known, span.dtype, &mut best);
             }
             if best.is_some_and(|(_, a)| a.is_exact()) {
                 return Ok(best);
