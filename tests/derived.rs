@@ -202,6 +202,33 @@ fn a_source_that_changed_a_little_still_helps_and_a_wrong_one_does_no_harm() {
     }
 }
 
+#[test]
+fn what_the_python_package_of_gguf_makes_is_predicted_word_for_word() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/quantised/gguf-0.19.gguf");
+    let file = std::fs::read(path).unwrap();
+    let found = lmc_gpu::format::parse(&file).unwrap();
+    let data = |name: &str| {
+        let t = found.tensors.iter().find(|t| t.name == name).unwrap();
+        let len = t.extent().unwrap() as usize;
+        (t.dtype, file[t.offset as usize..][..len].to_vec())
+    };
+    let (_, source) = data("source");
+    for dtype in BLOCKS {
+        let (found, words) = data(dtype.name());
+        assert_eq!(found, dtype);
+        let recipe = Recipe::Layout(0);
+        let how = Quantise { source: Source::Bf16, half: 0, recipe };
+        let offers = [Offer { predictor: Predictor::Quantise(how), inputs: vec![0] }];
+        let spec = ChunkSpec { dtype, big_endian: false, row_words: 8 };
+        let (mut scratch, mut coded) = (Scratch::default(), Vec::new());
+        let (level, known) = (Level::best(), [&source[..]]);
+        encode_known(level, Method::Auto, &spec, &words, &known, &offers, &mut scratch, &mut coded)
+            .unwrap();
+        // The recipe, and for each part that it is as predicted; signs of zeros may not be.
+        assert!(coded.len() < 40, "{dtype}: {}", coded.len());
+    }
+}
+
 /// Every type with a way to make it, and what it may be made of.
 fn ways() -> Vec<(Dtype, Quantise)> {
     let mut all = Vec::new();

@@ -95,6 +95,7 @@ fn cases() -> Vec<Case> {
     cases.push(case("delta-widen", Kind::File, auto, new, base));
     let (new, base) = (input::clipped(1), Some(input::clipped(0)));
     cases.push(case("delta-gradient", Kind::Directory, auto, new, base));
+    cases.push(case("derived", Kind::Directory, auto, input::derived(), None));
     let (new, base) = (input::wide(1), Some(input::wide(0)));
     cases.push(case("delta-wide", Kind::File, auto, new, base));
     let (new, base) = (input::sizes(1), Some(input::sizes(0)));

@@ -72,6 +72,7 @@ pub fn inspection(found: &Inspection) -> String {
             "method": s.method,
             stored: s.stored_bytes,
             "ratio": ratio(s.bytes, s.stored_bytes),
+            "source": s.source,
             "exponent_entropy": s.exponent_entropy,
         })
     };

@@ -204,10 +204,13 @@ fn encode_offered(
     }
     // From here on all words are near.
     scratch.planes.digest = Some(digest_of(bytes));
-    let derived = encode_derived(level, method, spec, words, &known, offers, buffers, scratch, out);
-    if let Some((coded, len)) = derived {
+    let coder = &mut scratch.planes.coder;
+    let start = out.len();
+    if let Some(coded) =
+        quantise::encode_offered(level, method, spec, words, &known, offers, buffers, coder, out)
+    {
         // What is left of words that follow from others is next to nothing.
-        return Ok(Some((coded, 4 * len < words.len())));
+        return Ok(Some((coded, 4 * (out.len() - start) < words.len())));
     }
     let chosen = estimate::best(
         level,
@@ -256,32 +259,6 @@ fn encode_offered(
     buffers.words = swapped;
     buffers.inputs = swapped_inputs;
     Ok(Some((Coded { form, inputs: offer.inputs.clone() }, sure)))
-}
-
-/// Codes a chunk as what the floats it was made of give, if that is offered, and returns the length
-/// of the payload.
-#[allow(clippy::too_many_arguments, reason = "as encode_offered")]
-fn encode_derived(
-    level: Level,
-    method: Method,
-    spec: &ChunkSpec,
-    words: &[u8],
-    known: &[&[u8]],
-    offers: &[&Offer],
-    buffers: &mut KnownScratch,
-    scratch: &mut Scratch,
-    out: &mut Vec<u8>,
-) -> Option<(Coded, usize)> {
-    let start = out.len();
-    for offer in offers {
-        if let (Predictor::Quantise(how), [input]) = (&offer.predictor, &offer.inputs[..]) {
-            let (source, coder) = (known[usize::from(*input)], &mut scratch.planes.coder);
-            quantise::encode(level, method, spec, how, words, source, buffers, coder, out)?;
-            let coded = Coded { form: form::DERIVED, inputs: offer.inputs.clone() };
-            return Some((coded, out.len() - start));
-        }
-    }
-    None
 }
 
 fn little_endian<'a>(

@@ -94,14 +94,25 @@ fn magnitude(x: f32) -> u32 {
     x.to_bits() & 0x7fff_ffff
 }
 
+/// Floats above 2^23 are integers, whose last bit stands for 1: a sum with this one is rounded, and
+/// vectors of them need no conversion, which saturates one by one.
+const MAGIC: f32 = 12_582_912.0;
+
 /// The nearest integer between two small ones, ties to even; the lower one for a NaN.
 #[inline(always)]
 fn nearest(x: f32, least: f32, most: f32) -> i32 {
-    // Above 2^23 floats are integers, and the last bit stands for 1.
-    const MAGIC: f32 = 12_582_912.0;
     let x = if x > least { x } else { least };
     let x = if x < most { x } else { most };
     (x + MAGIC).to_bits() as i32 - MAGIC.to_bits() as i32
+}
+
+/// The integer part of a number, limited to 0 to a small one; 0 for a NaN.
+#[inline(always)]
+fn whole(x: f32, most: f32) -> i32 {
+    let x = if x > 0.0 { x } else { 0.0 };
+    let x = if x < most { x } else { most };
+    let near = x + MAGIC;
+    near.to_bits() as i32 - MAGIC.to_bits() as i32 - i32::from(near - MAGIC > x)
 }
 
 /// In which of 32 parts of the way from one integer to the next a number lies, the number being
@@ -109,7 +120,7 @@ fn nearest(x: f32, least: f32, most: f32) -> i32 {
 #[inline(always)]
 fn part(x: f32) -> u8 {
     let x = if x > 0.0 && x < 1024.0 { x } else { 0.0 };
-    ((x - (x as i32) as f32) * 32.0) as i32 as u8 & 31
+    whole((x - whole(x, 1024.0) as f32) * 32.0, 31.0) as u8
 }
 
 /// A product and a sum, of which only the sum is rounded.

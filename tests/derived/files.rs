@@ -3,47 +3,12 @@
 use lmc_gpu::{
     Options,
     archive::{Archive, Base, compress_path, decompress_stream, inspect},
-    dtype::Dtype,
     simd::Level,
     source::Source,
 };
 use std::{collections::HashMap, fs};
 
-/// Name, type, shape with the outermost dimension first, data.
-pub type Tensor = (String, Dtype, Vec<u64>, Vec<u8>);
-
-/// A GGUF file.
-pub fn gguf(tensors: &[Tensor]) -> Vec<u8> {
-    let mut out = b"GGUF\x03\x00\x00\x00".to_vec();
-    out.extend_from_slice(&(tensors.len() as u64).to_le_bytes());
-    out.extend_from_slice(&0u64.to_le_bytes());
-    let mut at = 0u64;
-    for (name, dtype, shape, data) in tensors {
-        let kind: u32 = match dtype {
-            Dtype::F32 => 0,
-            Dtype::F16 => 1,
-            Dtype::Q4_0 => 2,
-            Dtype::Q4_1 => 3,
-            Dtype::Q5_0 => 6,
-            Dtype::Q5_1 => 7,
-            Dtype::Q8_0 => 8,
-            Dtype::Q6_K => 14,
-            _ => panic!("no number for {dtype}"),
-        };
-        out.extend_from_slice(&(name.len() as u64).to_le_bytes());
-        out.extend_from_slice(name.as_bytes());
-        out.extend_from_slice(&(shape.len() as u32).to_le_bytes());
-        shape.iter().rev().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
-        out.extend_from_slice(&kind.to_le_bytes());
-        out.extend_from_slice(&at.to_le_bytes());
-        at += (data.len() as u64).next_multiple_of(32);
-    }
-    for (_, _, _, data) in tensors {
-        out.resize(out.len().next_multiple_of(32), 0);
-        out.extend_from_slice(data);
-    }
-    out
-}
+pub use crate::common::{TypedTensor as Tensor, gguf};
 
 /// A safetensors file.
 pub fn safetensors(tensors: &[Tensor]) -> Vec<u8> {

@@ -1,4 +1,5 @@
 //! Quantisers, written as plainly as can be from what ggml and its Python package do.
+#![allow(dead_code, reason = "every test program uses a part of it")]
 
 use half::f16;
 use lmc_gpu::dtype::Dtype;

@@ -22,7 +22,8 @@ pub(super) fn cut_alike(span: &Span, derived: &[Derived]) -> Vec<ChunkPlan> {
     cut_every(span, None, bytes_of(span, elements_in_chunk(span, derived)))
 }
 
-fn cut_every(span: &Span, source: Option<&Span>, per_chunk: u64) -> Vec<ChunkPlan> {
+/// Cuts a span into chunks of `per_chunk` bytes.
+pub(super) fn cut_every(span: &Span, source: Option<&Span>, per_chunk: u64) -> Vec<ChunkPlan> {
     let mut chunks = Vec::new();
     let mut at = 0;
     while at < span.len {

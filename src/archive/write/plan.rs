@@ -7,7 +7,7 @@
 //! group holds the same range of each.
 
 use super::{
-    cut::{cut, cut_alike},
+    cut::{cut, cut_alike, cut_every},
     derivation::{self, Finder},
     equality::{equal, probe},
     hints,
@@ -308,33 +308,36 @@ impl Planner {
     fn finish(mut self, siblings: &Siblings) -> Vec<ChunkPlan> {
         let large = std::mem::take(&mut self.large);
         let mut groups: Vec<Vec<ChunkPlan>> = Vec::new();
-        let mut in_family = vec![false; large.len()];
+        // Bytes of the chunks of what is cut as others are: copies are cut like what they repeat.
+        let mut chunk_len = vec![None; large.len()];
         for (f, family) in siblings.families.iter().enumerate() {
             let derived = siblings.derived_of(f);
-            for i in family.iter().flatten().copied().chain(derived.iter().map(|d| d.large)) {
-                in_family[i] = true;
-            }
             // Cut alike, whatever the widths of their words.
-            let cut = |i: usize| match derived {
-                [] => cut(&large[i].span, None, CHUNK_WORDS),
-                _ => cut_alike(&large[i].span, derived),
+            let mut cut = |i: usize| {
+                let chunks = match derived {
+                    [] => cut(&large[i].span, None, CHUNK_WORDS),
+                    _ => cut_alike(&large[i].span, derived),
+                };
+                chunk_len[i] = chunks.first().map(ChunkPlan::len);
+                chunks
             };
-            let members = family.map(|member| member.map(cut));
+            let members = family.map(|member| member.map(&mut cut));
             let derived = derived.iter().map(|d| cut(d.large)).collect();
             groups.extend(siblings.interleave(f, &large, members, derived));
         }
         for d in &siblings.from_base {
-            in_family[d.large] = true;
             let mut chunks = cut_alike(&large[d.large].span, std::slice::from_ref(d));
+            chunk_len[d.large] = chunks.first().map(ChunkPlan::len);
             chunks.iter_mut().for_each(|c| derivation::offer(d, c, &large, None));
             groups.extend(chunks.into_iter().map(|c| vec![c]));
         }
-        for (l, _) in large.iter().zip(&in_family).filter(|(_, in_family)| !**in_family) {
+        for (l, _) in large.iter().zip(&chunk_len).filter(|(_, len)| len.is_none()) {
             let source = l.copy_of.map(|j| &large[j].span);
-            let with_family = l.copy_of.is_some_and(|j| in_family[j]);
             let most = chunk_words(self.method, l.span.dtype);
-            let most = if with_family { CHUNK_WORDS } else { most };
-            let mut chunks = cut(&l.span, source, most);
+            let mut chunks = match l.copy_of.and_then(|j| chunk_len[j]) {
+                Some(len) => cut_every(&l.span, source, len),
+                None => cut(&l.span, source, most),
+            };
             if l.copy_of.is_none() {
                 for chunk in chunks.iter_mut() {
                     add_base(chunk, l);

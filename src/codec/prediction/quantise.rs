@@ -16,53 +16,28 @@
 //! Codes are predicted with the scales that the file has, so what is left of them is little even
 //! where the scales are others than the floats tell.
 
+mod part;
+mod recipe;
 mod trial;
 
-use super::{
-    DENSE, EQUAL, KnownScratch, SPARSE, SPARSE_ONE_IN, encode_changed, few_changes,
-    predictor::{sizes, take},
-    residual, sparse,
-};
+use super::{Coded, KnownScratch, Offer, Predictor};
 use crate::{
-    bits::{read_varint, write_varint},
     codec::{
-        ChunkSpec, Method,
+        ChunkSpec, Method, form,
         plane::CoderScratch,
         quantised::{self, Layout, gather, layout},
     },
-    dtype::Dtype,
     predict::{
         cast,
-        quantise::{
-            Source, blocks, given,
-            scaled::{self, Scaled, Share},
-            widen,
-        },
+        quantise::{blocks, given},
     },
     simd::Level,
 };
+use part::{HALF, Sizes, put_part, take_part};
+use recipe::Target;
 
+pub use recipe::{Quantise, Recipe};
 pub use trial::{Agreement, Trial};
-
-/// How a chunk's words were made of floats.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Quantise {
-    /// Type of the floats.
-    pub source: Source,
-    /// Rows of half a head whose rows are interleaved, else 0.
-    pub half: u32,
-    /// The quantiser.
-    pub recipe: Recipe,
-}
-
-/// A quantiser.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Recipe {
-    /// That of the layout, with this order of operations.
-    Layout(u8),
-    /// A scale for each block, or one.
-    Scaled(Scaled),
-}
 
 /// Buffers for quantised chunks.
 #[derive(Default)]
@@ -78,147 +53,31 @@ pub struct Quantised {
     part: Vec<u8>,
 }
 
-/// What is predicted of a type.
-#[derive(Clone, Copy)]
-enum Target {
-    Blocks(blocks::Kind, &'static Layout),
-    Given(&'static Layout, u8),
-    Words(scaled::Kind),
-}
-
-impl Target {
-    fn of(dtype: Dtype) -> Option<Target> {
-        let layout = layout::of(dtype);
-        let kind = match dtype {
-            Dtype::F8_E4M3 => return Some(Target::Words(scaled::Kind::E4m3)),
-            Dtype::F8_E5M2 => return Some(Target::Words(scaled::Kind::E5m2)),
-            Dtype::I8 => return Some(Target::Words(scaled::Kind::I8)),
-            Dtype::Q2_K | Dtype::Q4_K | Dtype::Q5_K => return Some(Target::Given(layout?, 0)),
-            Dtype::Q3_K => return Some(Target::Given(layout?, 4)),
-            Dtype::Q6_K => return Some(Target::Given(layout?, 32)),
-            Dtype::Q4_0 => blocks::Kind::Q4_0,
-            Dtype::Q4_1 => blocks::Kind::Q4_1,
-            Dtype::Q5_0 => blocks::Kind::Q5_0,
-            Dtype::Q5_1 => blocks::Kind::Q5_1,
-            Dtype::Q8_0 => blocks::Kind::Q8_0,
-            _ => return None,
-        };
-        Some(Target::Blocks(kind, layout?))
-    }
-}
-
-impl Quantise {
-    /// Whether words of this type can be predicted.
-    pub fn predicts(dtype: Dtype) -> bool {
-        Target::of(dtype).is_some()
-    }
-
-    /// Whether a chunk of `len` bytes can be predicted from this many bytes.
-    pub(super) fn fits(&self, spec: &ChunkSpec, len: usize, known: usize) -> bool {
-        let elements = len / spec.dtype.word_len() * spec.dtype.group_elements() as usize;
-        let rows = self.row(spec).filter(|row| elements.is_multiple_of(*row));
-        let half = self.half as usize;
-        let permutes = half == 0
-            || rows.is_some_and(|row| (elements / row).is_multiple_of(2 * half.min(elements)));
-        let suits = match (Target::of(spec.dtype), self.recipe) {
-            (Some(Target::Blocks(..)), Recipe::Layout(order)) => order < blocks::ORDERS,
-            (Some(Target::Given(..)), Recipe::Layout(order)) => order < given::ORDERS,
-            (Some(Target::Words(_)), Recipe::Scaled(_)) => true,
-            _ => false,
-        };
-        suits
-            && permutes
-            && len > 0
-            && len.is_multiple_of(spec.dtype.word_len())
-            && elements.checked_mul(self.source.word_len()) == Some(known)
-            && !spec.big_endian
-    }
-
-    /// Values in a row, where it is known.
-    fn row(&self, spec: &ChunkSpec) -> Option<usize> {
-        let row = usize::try_from(spec.row_words).ok()?;
-        row.checked_mul(spec.dtype.group_elements() as usize).filter(|row| *row > 0)
-    }
-
-    fn write(&self, out: &mut Vec<u8>) {
-        let (source, half) = (self.source as u8, u64::from(self.half));
-        let number = match self.recipe {
-            Recipe::Layout(order) => order,
-            Recipe::Scaled(Scaled { share: Share::Block { .. }, .. }) => 2,
-            Recipe::Scaled(_) => 3,
-        };
-        out.extend_from_slice(&[number, source]);
-        write_varint(out, half);
-        if let Recipe::Scaled(s) = self.recipe {
-            out.extend_from_slice(&[s.formula, s.rounds]);
-            match s.share {
-                Share::Block { rows, columns } => {
-                    write_varint(out, rows.into());
-                    write_varint(out, columns.into());
-                }
-                Share::All(factor) => out.extend_from_slice(&factor.to_le_bytes()),
-            }
-        }
-    }
-
-    /// Reads what [`Quantise::write`] wrote.
-    fn read(payload: &mut &[u8]) -> Option<Quantise> {
-        let [number, source] = take(payload)?;
-        let source = Source::ALL.into_iter().find(|s| *s as u8 == source)?;
-        let half = read_varint(payload)?.try_into().ok()?;
-        let recipe = match number {
-            0 | 1 => Recipe::Layout(number),
-            2 | 3 => {
-                let [formula, rounds] = take(payload)?;
-                if formula >= scaled::FORMULAS || rounds > 3 {
-                    return None;
-                }
-                let share = if number == 2 {
-                    let rows = read_varint(payload)?.try_into().ok().filter(|rows| *rows > 0)?;
-                    Share::Block { rows, columns: read_varint(payload)?.try_into().ok()? }
-                } else {
-                    Share::All(f32::from_le_bytes(take(payload)?))
-                };
-                Recipe::Scaled(Scaled { formula, rounds, share })
-            }
-            _ => return None,
-        };
-        Some(Quantise { source, half, recipe })
-    }
-
-    /// Makes 32-bit floats of the source's words, in the order of the chunk's values.
-    fn widen(&self, level: Level, spec: &ChunkSpec, known: &[u8], wide: &mut Vec<u8>) {
-        let row = self.row(spec).unwrap_or(0);
-        widen(level, self.source, known, (row, self.half as usize), wide);
-    }
-
-    /// Computes words of eight bits.
-    fn words(
-        &self,
-        level: Level,
-        kind: scaled::Kind,
-        spec: &ChunkSpec,
-        wide: &[u8],
-        out: &mut Vec<u8>,
-    ) {
-        let n = wide.len() / 4;
-        out.resize(n, 0);
-        if let Recipe::Scaled(s) = self.recipe {
-            s.words(level, kind, self.source, self.row(spec).unwrap_or(n), wide, out);
-        }
-    }
-
-    fn order(&self) -> u8 {
-        match self.recipe {
-            Recipe::Layout(order) => order,
-            Recipe::Scaled(_) => 0,
-        }
-    }
+/// Codes a chunk as what the floats it was made of give, if that is offered.
+#[allow(clippy::too_many_arguments, reason = "as encode")]
+pub fn encode_offered(
+    level: Level,
+    method: Method,
+    spec: &ChunkSpec,
+    words: &[u8],
+    known: &[&[u8]],
+    offers: &[&Offer],
+    buffers: &mut KnownScratch,
+    coder: &mut CoderScratch,
+    out: &mut Vec<u8>,
+) -> Option<Coded> {
+    let (how, inputs) = offers.iter().find_map(|o| match &o.predictor {
+        Predictor::Quantise(how) => Some((how, &o.inputs)),
+        _ => None,
+    })?;
+    let source = known.get(usize::from(*inputs.first()?))?;
+    encode(level, method, spec, how, words, source, buffers, coder, out)?;
+    Some(Coded { form: form::DERIVED, inputs: inputs.clone() })
 }
 
 /// Appends the payload; `None` where the type is none that can be predicted.
 #[allow(clippy::too_many_arguments, reason = "as encode, and buffers")]
-pub fn encode(
+fn encode(
     level: Level,
     method: Method,
     spec: &ChunkSpec,
@@ -331,83 +190,6 @@ pub fn decode(
     }
     buffers.quantised = q;
     payload.is_empty().then_some(())
-}
-
-/// 16-bit fields are floats.
-const HALF: ChunkSpec = ChunkSpec { dtype: Dtype::F16, big_endian: false, row_words: 0 };
-
-/// Where contexts come from.
-enum Sizes<'a> {
-    /// From what was predicted.
-    Of(&'a ChunkSpec),
-    /// From what it was predicted from.
-    Found(&'a dyn Fn(&mut [u8])),
-}
-
-impl Sizes<'_> {
-    fn find(&self, level: Level, predicted: &[u8], word: usize, contexts: &mut Vec<u8>) {
-        contexts.resize(predicted.len() / word, 0);
-        match self {
-            Sizes::Of(spec) => sizes(level, **spec, predicted, contexts),
-            Sizes::Found(find) => find(contexts),
-        }
-    }
-}
-
-/// Appends words, predicted to be others.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
-fn put_part(
-    level: Level,
-    word: usize,
-    sizes: Sizes<'_>,
-    words: &[u8],
-    predicted: &[u8],
-    buffers: &mut KnownScratch,
-    part: &mut Vec<u8>,
-    out: &mut Vec<u8>,
-) {
-    let KnownScratch { contexts, masks, residual, .. } = buffers;
-    part.clear();
-    match few_changes(level, word, words, predicted, SPARSE_ONE_IN, masks, None) {
-        Some(n) => encode_changed(level, word, words, predicted, n, masks, residual, part),
-        None => {
-            sizes.find(level, predicted, word, contexts);
-            let n = contexts.len();
-            residual.resize(n, word);
-            residual.form(level, word, words, predicted, 0..n);
-            part.push(DENSE);
-            residual::encode(level, word, contexts, residual, part);
-        }
-    }
-    write_varint(out, part.len() as u64);
-    out.extend_from_slice(part);
-}
-
-/// Inverse of [`put_part`].
-fn take_part(
-    level: Level,
-    word: usize,
-    sizes: Sizes<'_>,
-    payload: &mut &[u8],
-    predicted: &[u8],
-    buffers: &mut KnownScratch,
-    words: &mut [u8],
-) -> Option<()> {
-    let len = usize::try_from(read_varint(payload)?).ok()?;
-    let (part, rest) = payload.split_at_checked(len)?;
-    *payload = rest;
-    let (&mode, body) = part.split_first()?;
-    let KnownScratch { contexts, residual, .. } = buffers;
-    if mode == DENSE {
-        sizes.find(level, predicted, word, contexts);
-        return residual::decode(level, word, body, predicted, contexts, residual, words);
-    }
-    words.copy_from_slice(predicted);
-    match mode {
-        EQUAL => body.is_empty().then_some(()),
-        SPARSE => sparse::decode(level, word, body, residual, words),
-        _ => None,
-    }
 }
 
 /// Splits blocks into d, m and codes.

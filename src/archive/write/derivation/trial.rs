@@ -17,8 +17,9 @@ use crate::{
     },
 };
 
-/// Sources of other names that are tried for one tensor.
-const STRANGERS: usize = 256;
+/// Sources of other names that are tried for one tensor: as casts, and as what was quantised.
+const STRANGERS_CAST: usize = 16;
+const STRANGERS: usize = 128;
 /// Values that a trial predicts, unless it takes a whole row.
 const SAMPLE: u64 = 4096;
 /// The longest row that a trial takes.
@@ -72,7 +73,7 @@ impl Finder<'_> {
             return Ok(None);
         }
         let (stretch, words) = self.sample(i, 1, SAMPLE)?;
-        for c in ordered(known, names) {
+        for c in ordered(known, names, STRANGERS_CAST) {
             let Some(predictor) = cast_from(span.dtype, c.source) else { continue };
             let bytes = self.read(&c.from, &stretch.pieces(&c.span, 0))?;
             let mut made = vec![0; words.len()];
@@ -110,7 +111,7 @@ impl Finder<'_> {
         let (rows, most) = if is_scaled { (SCALED_ROWS, LONGEST_ROW) } else { (1, SAMPLE) };
         let (stretch, words) = self.sample(i, rows, most)?;
         let mut similar: Option<(Quantise, &Candidate)> = None;
-        for c in ordered(known, names) {
+        for c in ordered(known, names, STRANGERS) {
             let is_named = names.iter().any(|n| c.names.contains(n));
             let found = if is_scaled {
                 self.try_scales(i, c, stretch, &words, is_named)?
@@ -290,9 +291,9 @@ impl Finder<'_> {
 }
 
 /// Those of a name first, then a few others.
-fn ordered<'c>(known: &'c [Candidate], names: &[String]) -> Vec<&'c Candidate> {
+fn ordered<'c>(known: &'c [Candidate], names: &[String], strangers: usize) -> Vec<&'c Candidate> {
     let is_named = |c: &&Candidate| names.iter().any(|n| c.names.contains(n));
-    let strangers = known.iter().filter(|c| !is_named(c)).take(STRANGERS);
+    let strangers = known.iter().filter(|c| !is_named(c)).take(strangers);
     known.iter().filter(is_named).chain(strangers).collect()
 }
 
