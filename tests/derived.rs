@@ -165,6 +165,31 @@ fn casts_between_files_cost_next_to_nothing() {
         let stored = store(&[("a.safetensors", one), ("b.safetensors", other)], None);
         let parts = ["a.safetensors", "b.safetensors"].map(|f| stored.part(f, HF));
         assert!(parts[0].min(parts[1]) < 0.01, "{from} {to}: {parts:?}");
+        // What is left is what holds less: bf16 where f16 is made of it.
+        assert!(to != Dtype::F16 || from != Dtype::BF16 || parts[1] < 0.01, "{parts:?}");
+    }
+}
+
+#[test]
+fn copies_of_what_is_derived_are_found_whatever_chunks_hold() {
+    let (rows, columns) = (1200, 256);
+    let (data, values) = words(Dtype::BF16, &weights(13, rows * columns));
+    let tensor = |name: &str, dtype, data| -> Tensor {
+        (name.into(), dtype, vec![rows as u64, columns as u64], data)
+    };
+    let eight = quantiser::scaled(Dtype::F8_E4M3, Script::Divide, (128, 128), columns, &values);
+    let quant = gguf(&[tensor(GGUF, Dtype::Q8_0, quantiser::blocks(Dtype::Q8_0, &values))]);
+    let stored = store(
+        &[
+            ("f8.safetensors", safetensors(&[tensor(HF, Dtype::F8_E4M3, eight)])),
+            ("model.safetensors", safetensors(&[tensor(HF, Dtype::BF16, data)])),
+            ("q.gguf", quant.clone()),
+            ("same.gguf", quant),
+        ],
+        None,
+    );
+    for (file, name) in [("f8.safetensors", HF), ("q.gguf", GGUF), ("same.gguf", GGUF)] {
+        assert!(stored.part(file, name) < 0.01, "{file}: {}", stored.part(file, name));
     }
 }
 
@@ -224,8 +249,9 @@ fn what_the_python_package_of_gguf_makes_is_predicted_word_for_word() {
         let (level, known) = (Level::best(), [&source[..]]);
         encode_known(level, Method::Auto, &spec, &words, &known, &offers, &mut scratch, &mut coded)
             .unwrap();
-        // The recipe, and for each part that it is as predicted; signs of zeros may not be.
-        assert!(coded.len() < 40, "{dtype}: {}", coded.len());
+        // The recipe, and for each part that it is as predicted; signs of zeros may not be, of which
+        // vectors in numpy take either.
+        assert!(coded.len() < 80, "{dtype}: {}", coded.len());
     }
 }
 

@@ -49,6 +49,13 @@ pub(in crate::archive) struct Derived {
     pub rows: u64,
 }
 
+impl Derived {
+    /// Whether this says that a large span follows from another, or another from it.
+    fn follows(&self, large: usize) -> bool {
+        self.large == large || matches!(self.from, From::Large(i) if i == large)
+    }
+}
+
 /// What something follows from.
 #[derive(Clone, Debug)]
 pub(in crate::archive) enum From {
@@ -195,17 +202,35 @@ impl Finder<'_> {
         let mut floats: Vec<usize> =
             (0..self.large.len()).filter(original).filter(is_float).collect();
         let is_wide = |i: usize| self.large[i].span.dtype == Dtype::F32;
-        floats.sort_by_key(|i| (!is_wide(*i), !family_of.contains_key(i)));
+        let is_half = |i: usize| self.large[i].span.dtype == Dtype::F16;
+        floats.sort_by_key(|&i| (!is_wide(i), !family_of.contains_key(&i), is_half(i)));
         let mut sources: HashMap<Shape, Vec<Candidate>> = HashMap::new();
         for i in floats {
             let span = self.span(i);
             let Some(source) = source_of(&span) else { continue };
             let known = sources.entry(self.shape(i)).or_default();
             let names = names.get(&i).cloned().unwrap_or_default();
+            let mut cast = None;
             if !family_of.contains_key(&i) {
-                found.extend(self.find_cast(i, known, &names)?);
+                cast = self.find_cast(i, known, &names)?;
             }
-            known.push(Candidate { span, source, from: From::Large(i), names });
+            let this = Candidate { span, source, from: From::Large(i), names };
+            let taken = |j: &usize| {
+                family_of.contains_key(j) || found.iter().any(|d: &Derived| d.follows(*j))
+            };
+            if cast.is_none() && this.source == Source::F16 {
+                // The other way round: bf16 words may be roundings of these.
+                for c in known.iter().filter(|c| c.names.iter().any(|n| this.names.contains(n))) {
+                    if let From::Large(j) = c.from
+                        && c.source == Source::Bf16
+                        && !taken(&j)
+                    {
+                        cast = self.find_cast(j, std::slice::from_ref(&this), &c.names)?;
+                    }
+                }
+            }
+            found.extend(cast);
+            known.push(this);
         }
         Ok(sources)
     }

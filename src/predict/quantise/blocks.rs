@@ -148,6 +148,14 @@ fn most(block: &Block, key: impl Fn(&[u8; 4]) -> i32) -> i32 {
     std::hint::black_box((a.max(e).max(b.max(f))).max(c.max(g).max(d.max(h))))
 }
 
+/// The first value of a block that has this magnitude, as bits.
+#[cold]
+#[inline(never)]
+fn first_of(block: &Block, magnitude: i32) -> i32 {
+    let mut bits = block.iter().map(|x| i32::from_le_bytes(*x));
+    bits.find(|x| x & i32::MAX == magnitude & i32::MAX).unwrap_or(magnitude)
+}
+
 for_every_level! {
 fn by_furthest(wide: &[u8], over: f32, d: &mut [f32]) {
     for (block, d) in blocks(wide).zip(d) {
@@ -156,8 +164,7 @@ fn by_furthest(wide: &[u8], over: f32, d: &mut [f32]) {
         let down = most(block, |x| bits(x) ^ i32::MIN);
         let mut furthest = if up > down { up } else { down ^ i32::MIN };
         if up == down {
-            let first = block.iter().map(bits).find(|x| x & i32::MAX == up & i32::MAX);
-            furthest = first.unwrap_or(furthest);
+            furthest = first_of(block, up);
         }
         *d = f32::from_bits(furthest as u32) / over;
     }
