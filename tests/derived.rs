@@ -102,7 +102,7 @@ fn a_source_of_another_name_or_in_the_base_is_found_too() {
     for name in ["something", HF] {
         let stored = store(&[model(name), quant.clone()], None);
         assert!(stored.part("q.gguf", GGUF) < 0.01);
-        let stored = store(&[quant.clone()], Some(&[model(name)]));
+        let stored = store(std::slice::from_ref(&quant), Some(&[model(name)]));
         assert!(stored.part("q.gguf", GGUF) < 0.01);
         assert!(
             stored.source("q.gguf", GGUF).contains("base"),

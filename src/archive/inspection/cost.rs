@@ -121,8 +121,8 @@ impl Costs {
             }
         }
         let source = |(chunk, (_, method)): (&ChunkPlan, &(f64, &str))| {
-            let known = chunk.known.iter().map(place_of);
-            known.last().filter(|_| matches!(*method, "quantise" | "cast" | "widen")).flatten()
+            let known = chunk.known.last().and_then(place_of);
+            known.filter(|_| matches!(*method, "quantise" | "cast" | "widen"))
         };
         let sources = plan.chunks.iter().zip(&chunks).map(source).collect();
         let mut places = Vec::new();

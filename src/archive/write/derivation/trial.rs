@@ -140,7 +140,7 @@ impl Finder<'_> {
         let columns = (row_len.min(most) / unit * unit).max(unit);
         let mut best = (0, Stretch { row: 0, rows: 0, column: 0, columns: 0 }, Vec::new());
         // Rows of even number may stand where they came from.
-        for row in [1, n_rows / 2 | 1, n_rows / 4 | 1, 0] {
+        for row in [1, (n_rows / 2) | 1, (n_rows / 4) | 1, 0] {
             if row >= n_rows {
                 continue;
             }
