@@ -18,7 +18,7 @@ mod transforms;
 
 pub use form::Form;
 pub use method::Method;
-pub use prediction::{Offer, Predictor};
+pub use prediction::{Agreement, Offer, Predictor, Quantise, Recipe, Trial};
 pub use transforms::{Accelerator, Delta, Transforms, Usage};
 
 use crate::{
@@ -346,6 +346,7 @@ pub fn describe(form: Form, payload_start: &[u8]) -> &'static str {
         Form::Xor => "xor",
         Form::Moment => "moment",
         Form::Gradient => "gradient",
+        Form::Derived => "quantise",
         _ => study::Method::of_form(form).map_or("unknown", |m| m.name()),
     }
 }

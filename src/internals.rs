@@ -20,7 +20,8 @@ pub mod bits {
 
 pub mod codec {
     pub use crate::codec::{
-        Chunk, ChunkSpec, Encoded, Form, Offer, Payload, Predictor, Scratch, decode, encode,
+        Chunk, ChunkSpec, Encoded, Form, Offer, Payload, Predictor, Quantise, Recipe, Scratch,
+        decode, encode,
     };
 }
 
@@ -76,6 +77,15 @@ pub mod json {
 
 pub mod pipeline {
     pub use crate::pipeline::worker_count;
+}
+
+pub mod predict {
+    pub mod quantise {
+        pub use crate::predict::quantise::Source;
+        pub mod scaled {
+            pub use crate::predict::quantise::scaled::{Scaled, Share};
+        }
+    }
 }
 
 pub mod shader {

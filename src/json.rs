@@ -123,6 +123,7 @@ fn span(s: &SpanInfo, found: &Inspection) -> Value {
         "offset": s.offset,
         "bytes": s.bytes,
         "method": s.method,
+        "source": s.source,
         "stored_bytes": found.is_archive.then_some(s.stored_bytes),
         "ratio": ratio(s.bytes, s.stored_bytes),
     });

@@ -9,3 +9,4 @@ pub mod adam;
 pub mod cast;
 pub mod float_state;
 pub mod gradient;
+pub mod quantise;

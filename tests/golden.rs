@@ -94,6 +94,7 @@ fn cases() -> Vec<Case> {
     cases.push(case("delta-widen", Kind::File, auto, new, base));
     let (new, base) = (input::clipped(1), Some(input::clipped(0)));
     cases.push(case("delta-gradient", Kind::Directory, auto, new, base));
+    cases.push(case("derived", Kind::Directory, auto, input::derived(), None));
     let (new, base) = (input::wide(1), Some(input::wide(0)));
     cases.push(case("delta-wide", Kind::File, auto, new, base));
     let (new, base) = (input::sizes(1), Some(input::sizes(0)));
@@ -346,9 +347,9 @@ fn golden_archives_cover_every_form_coder_and_predictor() {
             }
         }
     }
-    let all: Vec<u8> = (0..=10).chain(128..=135).collect();
+    let all: Vec<u8> = (0..=11).chain(128..=135).collect();
     assert!(forms.iter().eq(&all), "{forms:?}");
     assert!(coders.iter().eq(&[2, 3, 4]), "{coders:?}");
-    assert!(predictors.iter().eq(&[0, 1, 2, 3, 4, 5]), "{predictors:?}");
+    assert!(predictors.iter().eq(&[0, 1, 2, 3, 4, 5, 6]), "{predictors:?}");
     assert!(modes.iter().eq(&[0, 1, 2]), "{modes:?}");
 }

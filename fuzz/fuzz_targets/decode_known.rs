@@ -7,7 +7,11 @@ use lmc_gpu::{
     Method,
     dtype::Dtype,
     internals::{
-        codec::{Chunk, ChunkSpec, Form, Offer, Payload, Predictor, Scratch, decode, encode},
+        codec::{
+            Chunk, ChunkSpec, Form, Offer, Payload, Predictor, Quantise, Recipe, Scratch, decode,
+            encode,
+        },
+        predict::quantise::Source,
         simd::Level,
     },
 };
@@ -17,18 +21,19 @@ fuzz_target!(|data: &[u8]| {
     else {
         return;
     };
-    let predicted = [Form::Delta, Form::Xor, Form::Moment, Form::Gradient];
-    let form = predicted.get(usize::from(form) % 5).copied().or(Form::from_code(form));
+    let predicted = [Form::Delta, Form::Xor, Form::Moment, Form::Gradient, Form::Derived];
+    let form = predicted.get(usize::from(form) % 6).copied().or(Form::from_code(form));
     let Some(form) = form else { return };
     let dtype = Dtype::ALL[usize::from(dtype) % Dtype::ALL.len()];
     let spec = ChunkSpec { dtype, big_endian: row & 1 == 1, row_words: u64::from(row) };
     let mut scratch = Scratch::default();
     let (payload, base) = rest.split_at(rest.len() * usize::from(split) / 256);
     let n = usize::from(words);
+    let elements = n * dtype.group_elements() as usize;
     // Known bytes of as many words: of the chunk's own type, and of others that predict it.
     let known =
         |len: usize| -> Vec<u8> { base.iter().chain(&[0]).copied().cycle().take(len).collect() };
-    let (own, narrow, wide) = (known(n * dtype.word_len()), known(2 * n), known(4 * n));
+    let (own, narrow, wide) = (known(n * dtype.word_len()), known(2 * elements), known(4 * elements));
     let inputs: [&[&[u8]]; 6] =
         [&[&own], &[&own, &wide], &[&wide], &[&narrow], &[&wide, &wide], &[&wide, &wide, &wide]];
     let mut results: [Option<Option<Vec<u8>>>; 6] = Default::default();
@@ -50,10 +55,15 @@ fuzz_target!(|data: &[u8]| {
     if whole.is_empty() {
         return;
     }
-    let base = known(whole.len());
-    let offers = [Offer { predictor: Predictor::Base, inputs: vec![0] }];
+    let elements = whole.len() / dtype.word_len() * dtype.group_elements() as usize;
+    let (base, floats) = (known(whole.len()), known(2 * elements));
+    let how = Quantise { source: Source::F16, half: 0, recipe: Recipe::Layout(row >> 1 & 1) };
+    let offers = [
+        Offer { predictor: Predictor::Base, inputs: vec![0] },
+        Offer { predictor: Predictor::Quantise(how), inputs: vec![1] },
+    ];
     let (level, mut coded) = (Level::best(), Vec::new());
-    let known: [&[u8]; 1] = [&base];
+    let known: [&[u8]; 2] = [&base, &floats];
     let chunk = Chunk { spec, bytes: whole, known: &known, offers: &offers };
     let made = encode(level, method, &chunk, &mut scratch, &mut coded).unwrap();
     let known: Vec<&[u8]> = made.inputs.iter().map(|i| known[usize::from(i.index)]).collect();

@@ -78,6 +78,9 @@ pub struct SpanInfo {
     pub method: Cow<'static, str>,
     /// What its bytes cost, or are estimated to.
     pub stored_bytes: u64,
+    /// The tensor that it is coded from, as `FILE:TENSOR`, or the file of the base, as
+    /// `base:FILE`.
+    pub source: Option<String>,
     /// Entropy of the exponent field in bits, of a sample where the span is large. Only for
     /// floats of raw files.
     pub exponent_entropy: Option<f64>,
@@ -135,6 +138,7 @@ pub fn inspect(path: &Path, options: &Options) -> Result<Inspection> {
             found.spans.push(span);
         }
     }
+    name_sources(&mut found, &costs, &ends, &base_files(&checkpoint, options));
     found.bytes = ends.last().copied().unwrap_or(0);
     found.chunks = costs.n_chunks();
     found.stored_bytes = match &checkpoint {
@@ -146,6 +150,35 @@ pub fn inspect(path: &Path, options: &Options) -> Result<Inspection> {
     }
     found.notes.extend(costs.notes);
     Ok(found)
+}
+
+/// Paths and lengths of the base's files, if there is a base.
+fn base_files(checkpoint: &Checkpoint, options: &Options) -> Vec<(Name, u64)> {
+    match (checkpoint, &options.base) {
+        (Checkpoint::Archive(a), _) => a.base_record.as_ref().map(|r| r.files.clone()),
+        (Checkpoint::Raw(_), base) => base.as_ref().map(|base| base.record().files),
+    }
+    .unwrap_or_default()
+}
+
+/// Says what spans are coded from.
+fn name_sources(found: &mut Inspection, costs: &Costs, ends: &[u64], base: &[(Name, u64)]) {
+    let start = |s: &SpanInfo| ends[s.file] - found.files[s.file].bytes + s.offset;
+    let base_ends = file_ends(base.iter().map(|(_, len)| *len));
+    let name = |(of_base, at): (bool, u64)| {
+        if of_base {
+            let file = base_ends.partition_point(|end| *end <= at);
+            return base.get(file).map(|(path, _)| format!("base:{path}"));
+        }
+        let after = found.spans.partition_point(|s| start(s) <= at);
+        let s = after.checked_sub(1).map(|i| &found.spans[i])?;
+        Some(format!("{}:{}", found.files[s.file].path, s.name.as_deref()?))
+    };
+    let of = |s: &SpanInfo| costs.source_of(start(s), start(s) + s.bytes).and_then(name);
+    let sources: Vec<Option<String>> = found.spans.iter().map(of).collect();
+    for (span, source) in found.spans.iter_mut().zip(sources) {
+        span.source = source;
+    }
 }
 
 /// The tensors of a file and the spans that no tensor touches, by offset.
@@ -180,6 +213,7 @@ fn spans_of(file: usize, parsed: Parsed) -> Vec<SpanInfo> {
         bytes: s.len,
         method: Cow::Borrowed(""),
         stored_bytes: 0,
+        source: None,
         exponent_entropy: None,
         guess: why(s),
         big_endian: s.big_endian,
@@ -194,6 +228,7 @@ fn spans_of(file: usize, parsed: Parsed) -> Vec<SpanInfo> {
         offset: t.offset,
         method: Cow::Borrowed(""),
         stored_bytes: 0,
+        source: None,
         exponent_entropy: None,
         guess: None,
         big_endian: t.big_endian,

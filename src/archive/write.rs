@@ -5,6 +5,8 @@
 
 pub(in crate::archive) mod coder;
 mod compress;
+mod cut;
+mod derivation;
 mod equality;
 mod hints;
 mod pipe;

@@ -104,7 +104,11 @@ fn file_table(spans: &[SpanInfo], is_archive: bool, out: &mut Out) -> Result<()>
         let shape: Vec<String> = s.shape.iter().map(u64::to_string).collect();
         let shape = if shape.is_empty() { "scalar".into() } else { shape.join("x") };
         let (dtype, entropy) = (s.dtype.name(), s.exponent_entropy);
-        Some(row(&name, dtype, shape, s.bytes, s.stored_bytes, &s.method, entropy))
+        let method = match &s.source {
+            Some(source) => format!("{}, of {source}", s.method),
+            None => s.method.to_string(),
+        };
+        Some(row(&name, dtype, shape, s.bytes, s.stored_bytes, &method, entropy))
     };
     let others = spans.iter().filter(|s| s.name.is_none() && s.guess.is_none());
     let (bytes, stored) = others.fold((0, 0), |sum, s| (sum.0 + s.bytes, sum.1 + s.stored_bytes));

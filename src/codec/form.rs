@@ -27,6 +27,8 @@ pub enum Form {
     Moment = 9,
     /// A first moment, as the gradient that made it of the base's.
     Gradient = 10,
+    /// Quantised words, as what the floats they were made of give.
+    Derived = 11,
     /// Of the studies: sign and exponent by their order-0 entropy.
     Sem = 128,
     /// Of the studies: LZMA.
@@ -46,7 +48,7 @@ pub enum Form {
 }
 
 impl Form {
-    const ALL: [Form; 19] = [
+    const ALL: [Form; 20] = [
         Form::Copy,
         Form::Stored,
         Form::Constant,
@@ -58,6 +60,7 @@ impl Form {
         Form::Xor,
         Form::Moment,
         Form::Gradient,
+        Form::Derived,
         Form::Sem,
         Form::Xz,
         Form::ByteplaneXz,

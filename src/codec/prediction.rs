@@ -8,6 +8,7 @@
 //! XOR payload      a GROUP payload of the words XOR the base's
 //! MOMENT payload   see `moment`
 //! GRADIENT payload see `gradient`
+//! DERIVED payload  see `quantise`
 //! ```
 //!
 //! What a chunk is predicted from are its references, in the order in which the predictor names
@@ -25,6 +26,7 @@ mod lanes;
 mod mode;
 mod moment;
 mod predictor;
+mod quantise;
 mod residual;
 mod sparse;
 mod words;
@@ -33,6 +35,7 @@ pub use decode::decode;
 use mode::Mode;
 use predictor::PIECE;
 pub use predictor::Predictor;
+pub use quantise::{Agreement, Quantise, Recipe, Trial};
 
 use super::{
     Chunk, ChunkSpec, Delta, Form, Input, Made, Method, Scratch, integer, swap_words,
@@ -103,6 +106,7 @@ pub struct KnownScratch {
     residual: residual::Buffers,
     estimate: estimate::Buffers,
     gradients: gradient::Gradients,
+    quantised: quantise::Quantised,
 }
 
 /// Appends the payload of a chunk, coded alone or against what is known of it.
@@ -223,6 +227,16 @@ fn encode_offered(
     }
     // From here on all words are near.
     let digest = Some(hash::digest(level, bytes));
+    if let Some((given, inputs)) = quantise::Given::among(offers, &known) {
+        let start = out.len();
+        let coder = &mut scratch.planes.coder;
+        if quantise::encode(level, method, words, &given, buffers, coder, out).is_some() {
+            let made = Made { form: Form::Derived, digest };
+            // What is left of words that follow from others is next to nothing.
+            let sure = 4 * (out.len() - start) < bytes.len();
+            return Ok(Some(Predicted { made, inputs, sure }));
+        }
+    }
     let (estimate, planes) = (&mut buffers.estimate, &mut scratch.planes);
     let chosen = estimate::best(level, method, words, &known, offers, estimate, planes);
     let Some((offer, promised, solo)) = chosen else { return Ok(None) };
@@ -378,7 +392,7 @@ pub fn describe(payload: &[u8]) -> &'static str {
         (Some(0 | 1), Some(Mode::Equal)) => "unchanged",
         (Some(0 | 1), Some(Mode::Sparse)) => "diff, sparse",
         (Some(0 | 1), _) => "diff",
-        (Some(2), _) => "cast",
+        (Some(2 | 6), _) => "cast",
         (Some(3), _) => "widen",
         (Some(4 | 5), _) => "adam",
         _ => "unknown",

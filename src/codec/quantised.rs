@@ -13,9 +13,9 @@
 
 mod context;
 mod elements;
-mod gather;
+pub(super) mod gather;
 mod half;
-mod layout;
+pub(super) mod layout;
 #[cfg(test)]
 mod tests;
 
@@ -26,7 +26,7 @@ use super::{
 use crate::{Result, dtype::Dtype, simd::Level};
 use context::Known;
 use elements::{Counts, PIECE, Subs};
-use layout::Layout;
+pub(super) use layout::Layout;
 
 /// Memory that is reused from chunk to chunk.
 #[derive(Default)]
@@ -43,7 +43,8 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    fn known(&self) -> Known<'_> {
+    /// What all sub-groups have been split into, or decoded to.
+    pub(super) fn known(&self) -> Known<'_> {
         let [d, m] = &self.halves;
         Known { d, m, scales: &self.scales, mins: &self.mins }
     }
@@ -107,6 +108,59 @@ pub fn encode(
         return Ok(Form::Zstd);
     }
     Ok(Form::Quantised)
+}
+
+/// Splits off all but the elements, where no bytes but they remain.
+pub(super) fn split_given(level: Level, layout: &Layout, groups: &[u8], scratch: &mut Scratch) {
+    for (half, &at) in scratch.halves.iter_mut().zip(layout.halves) {
+        gather::split_halves(layout.len, at, groups, half);
+    }
+    if layout.halves.len() < 2 {
+        scratch.halves[1].clear();
+    }
+    let planes = [(&layout.scales, &mut scratch.scales), (&layout.mins, &mut scratch.mins)];
+    for (values, plane) in planes {
+        plane.clear();
+        if let Some(values) = values {
+            plane.resize(groups.len() / layout.len * values.count, 0);
+            gather::split(level, layout.len, values, groups, plane);
+        }
+    }
+}
+
+/// Splits off and appends all but the elements, which stay known.
+pub(super) fn encode_given(
+    level: Level,
+    layout: &Layout,
+    method: Method,
+    groups: &[u8],
+    scratch: &mut Scratch,
+    coder: &mut CoderScratch,
+    out: &mut Vec<u8>,
+) {
+    encode_fields(level, layout, &Policies::of(method), groups, scratch, coder, out);
+}
+
+/// Inverse of [`encode_given`]: the fields stay known, and groups get all bits but the elements'.
+pub(super) fn decode_given(
+    level: Level,
+    layout: &Layout,
+    groups: &mut [u8],
+    payload: &mut &[u8],
+    scratch: &mut Scratch,
+    coder: &mut CoderScratch,
+) -> Option<()> {
+    decode_fields(level, layout, groups.len() / layout.len, payload, scratch, coder)?;
+    groups.fill(0);
+    for (values, plane) in [(&layout.scales, &scratch.scales), (&layout.mins, &scratch.mins)] {
+        if let Some(values) = values {
+            gather::join(level, layout.len, values, plane, groups);
+        }
+    }
+    for (half, &at) in scratch.halves.iter().zip(layout.halves) {
+        gather::join_halves(layout.len, at, half, groups);
+    }
+    Some(())
 }
 
 /// Splits off and appends all but the elements.

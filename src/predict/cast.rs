@@ -64,6 +64,50 @@ fn from_f16(narrow: &[u8], wide: &mut [u8]) {
 }
 }
 
+/// Converts words of one narrow type to the other, rounded to the nearest, ties to even.
+///
+/// # Panics
+/// Where lengths differ or are not whole words.
+pub fn convert_narrow(level: Level, from: Narrow, words: &[u8], out: &mut [u8]) {
+    assert!(words.len() == out.len() && out.len().is_multiple_of(2));
+    match from {
+        Narrow::Bf16 => bf16_to_f16(level, words, out),
+        Narrow::F16 => f16_to_bf16(level, words, out),
+    }
+}
+
+for_every_level! {
+fn bf16_to_f16(words: &[u8], out: &mut [u8]) {
+    let pairs = out.as_chunks_mut().0.iter_mut().zip(words.as_chunks().0);
+    pairs.for_each(|(o, w)| *o = f16_of_f32(u32::from_le_bytes(f32_of_bf16(*w))).to_le_bytes());
+}
+}
+
+for_every_level! {
+fn f16_to_bf16(words: &[u8], out: &mut [u8]) {
+    let pairs = out.as_chunks_mut().0.iter_mut().zip(words.as_chunks().0);
+    pairs.for_each(|(o, w)| *o = bf16_of_f32(u32::from_le_bytes(f32_of_f16(*w))).to_le_bytes());
+}
+}
+
+/// Bits of the nearest `f16`, ties to even.
+#[inline(always)]
+pub fn f32_to_f16(x: f32) -> u16 {
+    f16_of_f32(x.to_bits())
+}
+
+/// Bits of the nearest `bf16`, ties to even.
+#[inline(always)]
+pub fn f32_to_bf16(x: f32) -> u16 {
+    bf16_of_f32(x.to_bits())
+}
+
+/// The number that an `f16` is.
+#[inline(always)]
+pub fn f16_to_f32(x: [u8; 2]) -> f32 {
+    f32::from_le_bytes(f32_of_f16(x))
+}
+
 fn check(narrow: &[u8], wide: &[u8]) {
     assert!(2 * narrow.len() == wide.len() && wide.len().is_multiple_of(4));
 }

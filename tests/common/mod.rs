@@ -82,6 +82,42 @@ pub fn safetensors(tensors: &[Tensor]) -> Vec<u8> {
     file
 }
 
+/// Name, type, shape with the outermost dimension first, data.
+pub type TypedTensor = (String, Dtype, Vec<u64>, Vec<u8>);
+
+/// A GGUF file.
+pub fn gguf(tensors: &[TypedTensor]) -> Vec<u8> {
+    let mut out = b"GGUF\x03\x00\x00\x00".to_vec();
+    out.extend_from_slice(&(tensors.len() as u64).to_le_bytes());
+    out.extend_from_slice(&0u64.to_le_bytes());
+    let mut at = 0u64;
+    for (name, dtype, shape, data) in tensors {
+        let kind: u32 = match dtype {
+            Dtype::F32 => 0,
+            Dtype::F16 => 1,
+            Dtype::Q4_0 => 2,
+            Dtype::Q4_1 => 3,
+            Dtype::Q5_0 => 6,
+            Dtype::Q5_1 => 7,
+            Dtype::Q8_0 => 8,
+            Dtype::Q6_K => 14,
+            _ => panic!("no number for {dtype}"),
+        };
+        out.extend_from_slice(&(name.len() as u64).to_le_bytes());
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(&(shape.len() as u32).to_le_bytes());
+        shape.iter().rev().for_each(|n| out.extend_from_slice(&n.to_le_bytes()));
+        out.extend_from_slice(&kind.to_le_bytes());
+        out.extend_from_slice(&at.to_le_bytes());
+        at += (data.len() as u64).next_multiple_of(32);
+    }
+    for (_, _, _, data) in tensors {
+        out.resize(out.len().next_multiple_of(32), 0);
+        out.extend_from_slice(data);
+    }
+    out
+}
+
 /// A file of a few tensors of several types, about 500 KB.
 pub fn sample_file(seed: u64) -> Vec<u8> {
     let mut rng = Rng::new(seed);

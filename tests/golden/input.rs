@@ -3,8 +3,12 @@
 //! Only additions, multiplications, divisions and square roots make floats here, which are the
 //! same on every machine.
 
-use crate::common::{Rng, safetensors};
+#[path = "../derived/quantiser.rs"]
+mod quantiser;
+
+use crate::common::{Rng, gguf, safetensors};
 use lmc_gpu::dtype::Dtype;
+use quantiser::Script;
 
 /// Paths and bytes.
 pub type Files = Vec<(String, Vec<u8>)>;
@@ -164,6 +168,34 @@ pub fn widened(step: u32) -> Files {
         _ => ("F32", narrow.chunks_exact(2).flat_map(|w| [0, 0, w[0], w[1]]).collect()),
     };
     one(safetensors(&[("w".into(), dtype, vec![N as u64 / 64, 64], data)]))
+}
+
+/// A matrix in bf16, what casts and quantisers made of it, and what one made of a similar matrix.
+pub fn derived() -> Files {
+    const SHAPE: [u64; 2] = [64, 256];
+    let mut rng = Rng::new(82);
+    let words = rng.values(Dtype::BF16, N, 0);
+    let value = |w: &[u8; 2]| half::bf16::from_le_bytes(*w).to_f32();
+    let x: Vec<f32> = words.as_chunks().0.iter().map(value).collect();
+    let similar: Vec<f32> = x.iter().map(|x| x + (rng.normal() * 1e-4) as f32).collect();
+    let ggml = |name: &str, dtype, data| {
+        (format!("{name}.gguf"), gguf(&[("blk.0.ffn_up.weight".into(), dtype, SHAPE.into(), data)]))
+    };
+    let usual = |file: &str, dtype, data| {
+        let name = "layers.0.mlp.up_proj.weight".into();
+        (format!("{file}.safetensors"), safetensors(&[(name, dtype, SHAPE.into(), data)]))
+    };
+    let f16 = x.iter().flat_map(|x| half::f16::from_f32(*x).to_le_bytes()).collect();
+    let scaled = |dtype, script, rows| quantiser::scaled(dtype, script, (rows, 256), 256, &x);
+    vec![
+        ggml("q4_0", Dtype::Q4_0, quantiser::blocks(Dtype::Q4_0, &x)),
+        ggml("q4_1", Dtype::Q4_1, quantiser::blocks(Dtype::Q4_1, &similar)),
+        ggml("q6_k", Dtype::Q6_K, quantiser::q6_k(&x)),
+        usual("f16", "F16", f16),
+        usual("f8", "F8_E4M3", scaled(Dtype::F8_E4M3, Script::Divide, 1)),
+        usual("i8", "I8", scaled(Dtype::I8, Script::Narrow, 64)),
+        usual("model", "BF16", words),
+    ]
 }
 
 /// Words of 64 bits (0), and after each moved a little (1).

@@ -216,6 +216,10 @@ pub(in crate::archive) fn memory_of(meta: &ChunkMeta, payload_len: u64) -> u64 {
     // Coders of planes hold the planes; predictors hold contexts and lanes beside them.
     let scratch = match meta.form {
         Form::Copy | Form::Stored | Form::Constant => 0,
+        // What it was made of, in 32 bits, and each code as it is and as it was predicted.
+        Form::Derived => {
+            (len / meta.dtype.word_len() as u64).saturating_mul(10 * meta.dtype.group_elements())
+        }
         Form::Zstd | Form::Split | Form::Group | Form::Quantised => len,
         _ => len.saturating_mul(3),
     };

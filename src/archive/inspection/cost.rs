@@ -15,7 +15,7 @@ use crate::{
         },
     },
     codec,
-    container::{Piece, RECORD_HEADER_LEN},
+    container::{Origin, Piece, RECORD_HEADER_LEN, Reference},
     pipeline,
 };
 use std::collections::BTreeMap;
@@ -29,6 +29,8 @@ pub(in crate::archive) struct Costs {
     places: Vec<(Piece, usize)>,
     /// Stored bytes a byte, and how they are coded, of each chunk.
     chunks: Vec<(f64, &'static str)>,
+    /// What each chunk is coded from: whether it is of the base, and its first byte.
+    sources: Vec<Option<(bool, u64)>>,
     /// What was odd about the files.
     pub notes: Vec<String>,
 }
@@ -50,6 +52,13 @@ impl Costs {
         (stored, methods.into_iter().map(|(name, _)| name).collect())
     }
 
+    /// What the range `from..to` is coded from: whether that is of the base, and where it is.
+    pub fn source_of(&self, from: u64, to: u64) -> Option<(bool, u64)> {
+        let first = self.places.partition_point(|(p, _)| p.offset + p.len <= from);
+        let those = self.places[first..].iter().take_while(|(p, _)| p.offset < to);
+        those.filter_map(|(_, chunk)| self.sources[*chunk]).next()
+    }
+
     /// Number of chunks.
     pub fn n_chunks(&self) -> u64 {
         self.chunks.len() as u64
@@ -58,6 +67,7 @@ impl Costs {
     /// From the index of an archive and the first bytes of every payload.
     pub fn of_archive(archive: &Archive<'_>) -> Result<Costs> {
         let mut chunks = Vec::with_capacity(archive.chunks.len());
+        let mut sources = Vec::with_capacity(archive.chunks.len());
         for chunk in &archive.chunks {
             let payload_len = u64::from(chunk.payload_len);
             let payload_at = chunk.offset + chunk.stored_len - payload_len;
@@ -66,9 +76,10 @@ impl Costs {
             archive.source.read_at(payload_at, start)?;
             let rate = chunk.stored_len as f64 / chunk.meta.len() as f64;
             chunks.push((rate, codec::describe(chunk.meta.form, start)));
+            sources.push(chunk.meta.references.first().and_then(place_of));
         }
         let places = archive.places.iter().map(|p| (p.piece, p.chunk as usize)).collect();
-        Ok(Costs { places, chunks, notes: Vec::new() })
+        Ok(Costs { places, chunks, sources, notes: Vec::new() })
     }
 
     /// By coding a sample of the chunks that compressing would make.
@@ -109,13 +120,23 @@ impl Costs {
                 *chunk = (mean, method);
             }
         }
+        let source = |(chunk, (_, method)): (&ChunkPlan, &(f64, &str))| {
+            let known = chunk.known.last().and_then(place_of);
+            known.filter(|_| matches!(*method, "quantise" | "cast" | "widen"))
+        };
+        let sources = plan.chunks.iter().zip(&chunks).map(source).collect();
         let mut places = Vec::new();
         for (i, chunk) in plan.chunks.iter().enumerate() {
             places.extend(chunk.pieces.iter().map(|&p| (p, i)));
         }
         places.sort();
-        Ok(Costs { places, chunks, notes: plan.notes })
+        Ok(Costs { places, chunks, sources, notes: plan.notes })
     }
+}
+
+/// Whether a reference is to the base, and its first byte.
+fn place_of(r: &Reference) -> Option<(bool, u64)> {
+    Some((r.origin != Origin::Sibling, r.pieces.first()?.offset))
 }
 
 /// Runs of chunks that were cut from one span, or are copies of such.

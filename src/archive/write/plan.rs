@@ -7,6 +7,8 @@
 //! group holds the same range of each.
 
 use super::{
+    cut::{cut, cut_alike, cut_every},
+    derivation::{self, Finder},
     equality::{equal, probe},
     hints,
     siblings::Siblings,
@@ -20,7 +22,7 @@ use crate::{
         },
         options::Options,
     },
-    codec::{Method, Offer, Predictor},
+    codec::{Method, Offer, Predictor, Trial},
     container::{Origin, Piece, Reference},
     dtype::Dtype,
     format::{self, Span, guess},
@@ -28,7 +30,7 @@ use crate::{
     simd::Level,
 };
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     ops::Range,
 };
 
@@ -37,7 +39,7 @@ pub const CHUNK_WORDS: u64 = 256 << 10;
 /// Bytes in a chunk of opaque bytes.
 const OPAQUE_CHUNK: u64 = 1 << 20;
 /// Spans of fewer words share chunks.
-const SMALL_WORDS: u64 = 16 << 10;
+pub(in crate::archive) const SMALL_WORDS: u64 = 16 << 10;
 /// Elements in a chunk of quantised groups, and below which spans share chunks: a group is a word,
 /// and has many.
 const QUANTISED_ELEMENTS: u64 = 2 << 20;
@@ -139,10 +141,11 @@ fn plan_chunks(input: &Input<'_>, options: &Options) -> Result<Plan> {
         hints::from_json(input, i, &mut found);
     })?;
     let base = options.base.as_ref().filter(|_| method.uses_base());
-    let links = match base {
-        Some(base) => relation::links(&items, base.items()?),
-        None => vec![None; items.len()],
-    };
+    let of_base = base.map_or(Ok(&[][..]), |base| base.items())?;
+    let links = relation::links(&items, of_base);
+    if method.uses_siblings() {
+        planner.sizes = derivation::source_sizes(&items, of_base);
+    }
     for (i, (item, link)) in items.iter().zip(&links).enumerate() {
         planner.add_span(item.span.clone(), *link, i);
     }
@@ -151,7 +154,11 @@ fn plan_chunks(input: &Input<'_>, options: &Options) -> Result<Plan> {
     if method.uses_siblings() {
         planner.store_in_families(&items);
         planner.find_siblings(&items, &mut siblings);
-        siblings.prepare(input, base.map(|b| &**b), options.level, &found, &planner.large)?;
+        let (base, level) = (base.map(|b| &**b), options.level);
+        siblings.prepare(input, base, level, &found, &planner.large)?;
+        let (large, trial) = (&planner.large[..], Trial::default());
+        let mut finder = Finder { input, base, level, large, items: &items, trial };
+        finder.find(&mut siblings)?;
     }
     let chunks = planner.finish(&siblings);
     let starts: Vec<usize> = (0..chunks.len()).filter(|&i| !chunks[i].continues_group).collect();
@@ -198,11 +205,14 @@ pub(in crate::archive) struct Large {
     pub copy_of: Option<usize>,
     /// Where the base has it.
     pub link: Option<Link>,
-    item: usize,
+    /// Which item it is.
+    pub item: usize,
 }
 
 struct Planner {
     method: Method,
+    /// Numbers of elements of what others may follow from.
+    sizes: HashSet<u64>,
     large: Vec<Large>,
     chunks: Vec<ChunkPlan>,
     open: HashMap<(Dtype, bool, bool), ChunkPlan>,
@@ -210,14 +220,15 @@ struct Planner {
 
 impl Planner {
     fn new(method: Method) -> Self {
-        Planner { method, large: Vec::new(), chunks: Vec::new(), open: HashMap::new() }
+        let (large, chunks, open) = (Vec::new(), Vec::new(), HashMap::new());
+        Planner { method, sizes: HashSet::new(), large, chunks, open }
     }
 
     fn add_span(&mut self, mut span: Span, link: Option<Link>, item: usize) {
         if span.row_words == 0 && span.dtype.is_float() {
             span.row_words = UNKNOWN_ROW;
         }
-        if !is_small(&span) {
+        if !is_small(&span) || derivation::may_follow(&span, &self.sizes) {
             self.large.push(Large { span, copy_of: None, link, item });
         } else if span.len > 0 {
             // A gathered chunk has a base for all of its bytes or for none.
@@ -305,22 +316,36 @@ impl Planner {
     fn finish(mut self, siblings: &Siblings) -> Vec<ChunkPlan> {
         let large = std::mem::take(&mut self.large);
         let mut groups: Vec<Vec<ChunkPlan>> = Vec::new();
-        let mut in_family = vec![false; large.len()];
-        for family in &siblings.families {
-            for i in family.iter().flatten() {
-                in_family[*i] = true;
-            }
+        // Bytes of the chunks of what is cut as others are: copies are cut like what they repeat.
+        let mut chunk_len = vec![None; large.len()];
+        for (f, family) in siblings.families.iter().enumerate() {
+            let derived = siblings.derived_of(f);
             // Cut alike, whatever the widths of their words.
-            let cut = |i: usize| self.cut(&large[i].span, None, CHUNK_WORDS);
-            let members = family.map(|member| member.map(cut));
-            groups.extend(siblings.interleave(family, &large, members));
+            let mut cut = |i: usize| {
+                let chunks = match derived {
+                    [] => cut(&large[i].span, None, CHUNK_WORDS),
+                    _ => cut_alike(&large[i].span, derived),
+                };
+                chunk_len[i] = chunks.first().map(ChunkPlan::len);
+                chunks
+            };
+            let members = family.map(|member| member.map(&mut cut));
+            let derived = derived.iter().map(|d| cut(d.large)).collect();
+            groups.extend(siblings.interleave(f, &large, members, derived));
         }
-        for (l, _) in large.iter().zip(&in_family).filter(|(_, in_family)| !**in_family) {
+        for d in &siblings.from_base {
+            let mut chunks = cut_alike(&large[d.large].span, std::slice::from_ref(d));
+            chunk_len[d.large] = chunks.first().map(ChunkPlan::len);
+            chunks.iter_mut().for_each(|c| derivation::offer(d, c, &large, None));
+            groups.extend(chunks.into_iter().map(|c| vec![c]));
+        }
+        for (l, _) in large.iter().zip(&chunk_len).filter(|(_, len)| len.is_none()) {
             let source = l.copy_of.map(|j| &large[j].span);
-            let with_family = l.copy_of.is_some_and(|j| in_family[j]);
             let most = chunk_words(self.method, l.span.dtype);
-            let most = if with_family { CHUNK_WORDS } else { most };
-            let mut chunks = self.cut(&l.span, source, most);
+            let mut chunks = match l.copy_of.and_then(|j| chunk_len[j]) {
+                Some(len) => cut_every(&l.span, source, len),
+                None => cut(&l.span, source, most),
+            };
             if l.copy_of.is_none() {
                 for chunk in chunks.iter_mut() {
                     add_base(chunk, l);
@@ -344,24 +369,6 @@ impl Planner {
             (start(group).max(after.unwrap_or(0)), after.is_some(), start(group))
         });
         groups.into_iter().flatten().collect()
-    }
-
-    fn cut(&self, span: &Span, source: Option<&Span>, most: u64) -> Vec<ChunkPlan> {
-        let word = span.dtype.word_len() as u64;
-        let row = source.unwrap_or(span).row_words.max(1);
-        let unit = if row <= most { row } else { 1 };
-        let units = (span.len / word).div_ceil(unit);
-        let per_chunk = units.div_ceil(units.div_ceil(most / unit)) * unit * word;
-        let mut chunks = Vec::new();
-        let mut at = 0;
-        while at < span.len {
-            let len = per_chunk.min(span.len - at);
-            let pieces = vec![Piece { offset: span.offset + at, len }];
-            let copy_of = source.map(|s| s.offset + at);
-            chunks.push(ChunkPlan { copy_of, ..ChunkPlan::new(pieces, span) });
-            at += len;
-        }
-        chunks
     }
 }
 

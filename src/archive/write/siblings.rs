@@ -9,7 +9,10 @@
 //! Whether a step of the optimizer leads from the base to the checkpoint is found out from a
 //! stretch in the middle of the parameter, once for each.
 
-use super::plan::{BASE, ChunkPlan, Large, add_base, base_piece};
+use super::{
+    derivation::{self, Derived, From},
+    plan::{BASE, ChunkPlan, Large, add_base, base_piece},
+};
 use crate::{
     Result,
     archive::access::{
@@ -38,6 +41,10 @@ const REMEMBERED: usize = 4;
 pub(in crate::archive) struct Siblings {
     /// Large spans, by role.
     pub families: Vec<Family>,
+    /// What follows from members of each family, in the order of storing; may be shorter.
+    pub derived: Vec<Vec<Derived>>,
+    /// What follows from the base.
+    pub from_base: Vec<Derived>,
     steps: Vec<Step>,
 }
 
@@ -116,16 +123,22 @@ impl Siblings {
         Ok(())
     }
 
+    /// What follows from the members of a family.
+    pub fn derived_of(&self, f: usize) -> &[Derived] {
+        self.derived.get(f).map_or(&[], |d| &d[..])
+    }
+
     /// Joins the chunks of a family's members by turns into groups, and says what each may be
     /// predicted from.
     pub fn interleave(
         &self,
-        family: &Family,
+        f: usize,
         large: &[Large],
         mut members: [Option<Vec<ChunkPlan>>; 4],
+        derived: Vec<Vec<ChunkPlan>>,
     ) -> Vec<Vec<ChunkPlan>> {
-        let at = self.families.iter().position(|f| f == family);
-        let step = at.and_then(|i| self.steps.get(i)).copied().unwrap_or_default();
+        let family = &self.families[f];
+        let step = self.steps.get(f).copied().unwrap_or_default();
         let order = match (step.second, step.fold) {
             (Some(_), _) | (_, Some(_)) => [Role::First, Role::Second, Role::Weights, Role::Model],
             (None, None) => [Role::Second, Role::First, Role::Weights, Role::Model],
@@ -150,6 +163,17 @@ impl Siblings {
                 chunk.continues_group = !chunks.is_empty();
                 group.offer(role, &mut chunk);
                 group.stored[role as usize] = chunk.pieces.first().copied();
+                chunks.push(chunk);
+            }
+            for (d, cut) in self.derived_of(f).iter().zip(&derived) {
+                let Some(mut chunk) = cut.get(k).cloned() else { continue };
+                chunk.continues_group = !chunks.is_empty();
+                let From::Large(source) = d.from else { continue };
+                let role = family.iter().position(|m| *m == Some(source));
+                let other = self.derived_of(f).iter().position(|d| d.large == source);
+                let stored = role.and_then(|role| group.stored[role]);
+                let other = other.and_then(|i| derived[i].get(k)?.pieces.first().copied());
+                derivation::offer(d, &mut chunk, large, stored.or(other));
                 chunks.push(chunk);
             }
             groups.push(chunks);

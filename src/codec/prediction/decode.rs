@@ -1,7 +1,8 @@
 //! Payload → chunk of which something is known.
 
 use super::{
-    KnownScratch, Mode, Predictor, gradient, little_endian, moment, residual, sparse, word_len,
+    KnownScratch, Mode, Predictor, gradient, little_endian, moment, quantise, residual, sparse,
+    word_len,
 };
 use crate::{
     Error, Result,
@@ -39,7 +40,7 @@ pub fn decode(
 /// Refuses what depends on the state of floating point where that cannot be set.
 pub(super) fn refuse_inexact(payload: &Payload<'_>, can_set: bool) -> Result<()> {
     let computes = match payload.form {
-        Form::Gradient => true,
+        Form::Gradient | Form::Derived => true,
         Form::Delta => Predictor::read(&mut &payload.bytes[..]).is_some_and(|p| p.computes()),
         _ => false,
     };
@@ -106,6 +107,11 @@ fn decode_known(
             }
             let KnownScratch { residual, gradients, .. } = &mut *buffers;
             gradient::decode(level, payload, [m0, v0], residual, gradients, out)
+        }
+        Form::Derived => {
+            let [source] = inputs[..] else { return None };
+            let coder = &mut scratch.planes.coder;
+            quantise::decode(level, spec, payload, source, buffers, coder, out)
         }
         _ => {
             let predictor = Predictor::read(&mut payload)?;

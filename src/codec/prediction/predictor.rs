@@ -9,9 +9,10 @@
 //! 4       second     base's exp_avg_sq and exp_avg,   order (1), β₁ and 1/(1−β₁) (f64 each),
 //!                    exp_avg                          β₂ and 1−β₂ (f32 each)
 //! 5       weights    base, exp_avg, exp_avg_sq        order (1), decay, step, bias, eps (f32 each)
+//! 6       convert    words of the other 16-bit type   –
 //! ```
 
-use super::word_len;
+use super::{Quantise, word_len};
 use crate::{
     codec::{ChunkSpec, Method},
     dtype::{Dtype, Fields},
@@ -40,6 +41,8 @@ pub enum Predictor {
     Narrow,
     /// As narrower words, widened.
     Widen(Narrow),
+    /// As the rounding of words of the other narrow type.
+    Convert,
     /// By the optimizer's update of the second moment.
     Second(Second),
     /// By the optimizer's update of the weights.
@@ -49,6 +52,8 @@ pub enum Predictor {
     /// A first moment as the gradient that made it of the base's, and the base's second moment,
     /// which tells how large it is: not a prediction either.
     Gradient(Fold),
+    /// Quantised words as what the floats they were made of give.
+    Quantise(Quantise),
 }
 
 impl Predictor {
@@ -64,11 +69,15 @@ impl Predictor {
     /// Whether it is arithmetic in floating point, which depends on rounding and denormal modes.
     pub(super) fn computes(&self) -> bool {
         match self {
-            Predictor::Second(_) | Predictor::Weights(_) | Predictor::Gradient(_) => true,
+            Predictor::Second(_)
+            | Predictor::Weights(_)
+            | Predictor::Gradient(_)
+            | Predictor::Quantise(_) => true,
             Predictor::Base
             | Predictor::Signed
             | Predictor::Narrow
             | Predictor::Widen(_)
+            | Predictor::Convert
             | Predictor::Moment => false,
         }
     }
@@ -83,7 +92,9 @@ impl Predictor {
             (Predictor::Signed, _) => &[2, 4],
             (Predictor::Gradient(_), _) => &[4, 4],
             (Predictor::Narrow | Predictor::Moment, _) => &[4],
-            (Predictor::Widen(_), _) => &[2],
+            (Predictor::Widen(_) | Predictor::Convert, _) => &[2],
+            // Knows itself.
+            (Predictor::Quantise(_), _) => &[],
             (Predictor::Second(_) | Predictor::Weights(_), _) => &[4, 4, 4],
         }
     }
@@ -92,7 +103,9 @@ impl Predictor {
     fn fits_words(&self, spec: &ChunkSpec) -> bool {
         match self {
             Predictor::Base => true,
-            Predictor::Signed | Predictor::Narrow => matches!(spec.dtype, Dtype::BF16 | Dtype::F16),
+            Predictor::Signed | Predictor::Narrow | Predictor::Convert => {
+                matches!(spec.dtype, Dtype::BF16 | Dtype::F16)
+            }
             _ => spec.dtype == Dtype::F32,
         }
     }
@@ -112,6 +125,9 @@ impl Predictor {
 
     /// Whether a chunk of `len` bytes can be predicted from these inputs.
     pub(super) fn fits_inputs(&self, spec: &ChunkSpec, len: usize, inputs: &[&[u8]]) -> bool {
+        if let Predictor::Quantise(how) = self {
+            return matches!(inputs, [known] if how.fits(spec, len, known.len()));
+        }
         let word = word_len(spec);
         let n = len / word;
         let words = self.input_words(word);
@@ -147,6 +163,10 @@ impl Predictor {
                 cast::round(level, to, wide, buffer);
             }
             (Predictor::Widen(from), [narrow]) => cast::widen(level, *from, narrow, buffer),
+            (Predictor::Convert, [other]) => {
+                let from = if spec.dtype == Dtype::F16 { Narrow::Bf16 } else { Narrow::F16 };
+                cast::convert_narrow(level, from, other, buffer);
+            }
             (Predictor::Second(s), &[v0, m0, m1]) => {
                 adam::second(level, s, SecondInputs { v0, m0, m1 }, buffer, contexts);
             }
@@ -223,7 +243,8 @@ impl Predictor {
                 }
             }
             // Have forms of their own.
-            Predictor::Moment | Predictor::Gradient(_) => {}
+            Predictor::Moment | Predictor::Gradient(_) | Predictor::Quantise(_) => {}
+            Predictor::Convert => out.push(6),
         }
     }
 
@@ -261,6 +282,7 @@ impl Predictor {
                 };
                 (order < WEIGHT_ORDERS).then_some(Predictor::Weights(s))?
             }
+            6 => Predictor::Convert,
             _ => return None,
         })
     }
@@ -275,7 +297,7 @@ pub(super) fn take<const N: usize>(payload: &mut &[u8]) -> Option<[u8; N]> {
 for_every_level! {
 /// How large words are: their exponents (with two mantissa bits where it has five bits), or the
 /// lengths of integers.
-fn sizes(spec: ChunkSpec, words: &[u8], out: &mut [u8]) {
+pub(super) fn sizes(spec: ChunkSpec, words: &[u8], out: &mut [u8]) {
     match (spec.dtype.fields(), word_len(&spec)) {
         (Fields::Float { .. }, 1) => each(out, words, |[b]: [u8; 1]| b & 0x7f),
         (Fields::Float { exponent: 8, .. }, 2) => {
