@@ -3,6 +3,7 @@
 //! Uses `access` for the input and the base, `disk` for where the archive goes. Nothing here
 //! knows how archives are restored.
 
+pub(in crate::archive) mod chunk;
 pub(in crate::archive) mod coder;
 mod compress;
 mod cut;

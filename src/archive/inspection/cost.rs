@@ -9,10 +9,7 @@ use crate::{
     archive::{
         access::{Archive, Input, digest::file_ends},
         options::Options,
-        write::{
-            coder::ChunkCoder,
-            plan::{ChunkPlan, plan},
-        },
+        write::{chunk::ChunkPlan, coder::ChunkCoder, plan::plan},
     },
     codec,
     container::{Origin, Piece, RECORD_HEADER_LEN, Reference},

@@ -4,7 +4,7 @@
 //! bytes that the worker read when it coded them, never from the input again, which may have
 //! changed since.
 
-use super::plan::ChunkPlan;
+use super::chunk::ChunkPlan;
 use crate::{
     Error, Result,
     archive::{

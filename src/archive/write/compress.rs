@@ -1,9 +1,10 @@
 //! Input → archive.
 
 use super::{
+    chunk::ChunkPlan,
     coder::Coded,
     equality::Originals,
-    plan::{ChunkPlan, plan},
+    plan::plan,
     spare::{Lent, Worker},
     writer::Writer,
 };

@@ -1,8 +1,8 @@
 //! Spans cut into chunks.
 
 use super::{
+    chunk::ChunkPlan,
     derivation::{Derived, bytes_of, elements_in_chunk},
-    plan::ChunkPlan,
 };
 use crate::{container::Piece, format::Span};
 

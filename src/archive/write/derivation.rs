@@ -13,7 +13,8 @@
 mod trial;
 
 use super::{
-    plan::{BASE, CHUNK_WORDS, ChunkPlan, Large, SMALL_WORDS, add_base},
+    chunk::ChunkPlan,
+    plan::{BASE, CHUNK_WORDS, Large, SMALL_WORDS, add_base},
     siblings::Siblings,
 };
 use crate::{

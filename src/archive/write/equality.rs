@@ -3,7 +3,7 @@
 //! That is found out before anything is coded, and may no longer hold when it is: then the bytes
 //! that were read for a copy have another digest than its original was written with.
 
-use super::plan::ChunkPlan;
+use super::chunk::ChunkPlan;
 use crate::{
     Result, archive::access::input::Input, container::Piece, format::Span, hash::hash64_at,
     simd::Level,

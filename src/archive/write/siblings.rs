@@ -10,8 +10,9 @@
 //! stretch in the middle of the parameter, once for each.
 
 use super::{
+    chunk::ChunkPlan,
     derivation::{self, Derived, From},
-    plan::{BASE, ChunkPlan, Large, add_base, base_piece},
+    plan::{BASE, Large, add_base, base_piece},
 };
 use crate::{
     Result,

@@ -8,8 +8,9 @@
 
 use super::{
     Summary,
+    chunk::ChunkPlan,
     coder::ChunkCoder,
-    plan::{ChunkPlan, chunk_words, is_small, plan_window},
+    plan::{chunk_words, is_small, plan_window},
     writer::Writer,
 };
 use crate::{
