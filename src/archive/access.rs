@@ -10,6 +10,7 @@ pub(in crate::archive) mod decode;
 pub(in crate::archive) mod digest;
 mod file;
 pub(in crate::archive) mod input;
+pub(in crate::archive) mod memory;
 pub(in crate::archive) mod open;
 mod parameter;
 pub(in crate::archive) mod relation;

@@ -2,7 +2,8 @@
 
 use super::{
     Archive,
-    decode::{Buffers, shed},
+    decode::Buffers,
+    memory::{Budget, LARGEST_KEPT, shed},
     open::no_entry,
 };
 use crate::{Error, Result, container::Place, simd::Level, source::Source};
@@ -94,18 +95,20 @@ impl State {
         let at = match self.cache.iter().position(|(c, _)| *c == chunk) {
             Some(at) => at,
             None => {
-                archive.memory_of_chunks(chunk..chunk + 1, &archive.limits)?;
+                let budget = Budget::new(&archive.limits, 1);
+                let memory = archive.check_memory(chunk, &budget)?;
+                self.buffers.below.limit(budget.link(memory));
                 let len = archive.chunks[chunk].meta.len();
                 let mut bytes = Vec::new();
                 while !self.has_room(len, archive.limits.memory / 2) {
                     bytes = self.cache.remove(0).1;
                 }
-                shed(&mut bytes);
+                shed(&mut bytes, LARGEST_KEPT);
                 bytes.clear();
                 bytes.resize(len as usize, 0);
                 archive.prepare_chunk(chunk, Level::best(), &mut self.buffers);
                 archive.decode_chunk(chunk, Level::best(), &mut self.buffers, &mut bytes)?;
-                self.buffers.shed();
+                self.buffers.shed(LARGEST_KEPT);
                 self.cache.push((chunk, bytes));
                 self.cache.len() - 1
             }

@@ -3,7 +3,7 @@
 use super::{receiver::Receiver, target::scatter};
 use crate::{
     Error,
-    archive::access::{Archive, open::ChunkInfo},
+    archive::access::{Archive, memory::Budget, open::ChunkInfo},
     container::{Limits, Manifest, Name, Piece},
     format::{self, Parsed},
     source::Source,
@@ -20,7 +20,8 @@ pub struct Damage {
     pub file: Name,
     /// First byte within the file.
     pub offset: u64,
-    /// Number of bytes; they read as zero in what was restored.
+    /// Number of bytes; they read as zero in what was restored. 0 where the archive itself is
+    /// damaged, and no bytes are known to be lost with it.
     pub len: u64,
     /// Tensors with bytes in this stretch; empty where they cannot be told.
     pub tensors: Vec<String>,
@@ -114,7 +115,10 @@ impl Archive<'_> {
         let ChunkInfo { meta, .. } = &self.chunks[chunk];
         let manifest = &self.manifest;
         damage(chunk, &meta.pieces, manifest, &self.ends, reason, |entry| {
-            parse(manifest, entry, &self.file(entry))
+            // Others are at work, with most of the memory that there is.
+            let first = self.chunk_at(self.start_of(entry))?;
+            let fits = self.memory_of_chunk(first) <= Budget::new(&self.limits, 1).waiting();
+            fits.then(|| parse(manifest, entry, &self.file(entry)))?
         })
     }
 }
