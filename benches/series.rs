@@ -13,11 +13,12 @@
 //! figures less.
 
 use lmc_gpu::{
-    Options,
-    archive::Base,
-    compress_into, decompress_into,
+    Base, compress_into, decompress_into,
     dtype::Dtype,
-    study::bench::synthetic::{self, Family, Spec},
+    internals::{
+        archive::Options,
+        study::bench::synthetic::{self, Family, Spec},
+    },
 };
 use std::time::{Duration, Instant};
 
@@ -153,9 +154,10 @@ fn main() {
             .with_base(Some(Base::from_bytes("base", base.into(), dtype)));
         let mut out = Vec::new();
         let encode = best(|| {
-            compress_into(&new, &options, &mut out).expect("compresses");
+            compress_into(&new, &options.compressing(), &mut out).expect("compresses");
         });
-        let decode = best(|| decompress_into(&out, &mut back, &options).expect("decompresses"));
+        let decode =
+            best(|| decompress_into(&out, &mut back, &options.restoring()).expect("decompresses"));
         assert!(back == new, "decode differs");
         println!(
             "{name:10} ratio {:.5}  memcpy {:5.2} GB/s  encode {:.3} memcpy  decode {:.3} memcpy",

@@ -108,7 +108,7 @@ pub struct ParamGroup {
     pub params: Vec<Param>,
 }
 
-/// One parameter of a [`ParamGroup`].
+/// One parameter of a `ParamGroup`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Param {
     /// Its key in the optimizer's state: usually a number.

@@ -19,7 +19,7 @@
 //! byte 121 on. Where it is whole, its last stripe is those 64 bytes, and the only one whose key
 //! differs.
 
-use crate::simd::{Isa, Level};
+use crate::simd::{self, Isa, Level};
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -27,7 +27,7 @@ mod avx2;
 mod avx512;
 mod digest;
 
-pub use digest::{LEAF, Stream, digest_of};
+pub use digest::{Stream, digest_of};
 
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 1024;
@@ -128,6 +128,9 @@ fn add_blocks(level: Level, lanes: &mut [u64; 8], blocks: Blocks<'_>) {
     match level.isa() {
         Isa::Scalar => {
             for (i, block) in blocks.bytes.as_chunks().0[..blocks.n].iter().enumerate() {
+                if blocks.ahead > 0 {
+                    simd::prefetch(blocks.bytes, i * BLOCK + blocks.ahead, BLOCK);
+                }
                 add_block(lanes, block, blocks.last && i + 1 == blocks.n);
             }
         }

@@ -5,6 +5,10 @@
 //! delivers that one, and goes on with a spare state: waking a thread that sleeps takes as long as
 //! coding a tenth of a chunk.
 
+mod threads;
+
+pub use threads::{Threads, Workers};
+
 use crate::{Error, Result};
 use std::{
     collections::BTreeMap,
@@ -60,7 +64,7 @@ struct Turn<S> {
     failed: Option<Error>,
 }
 
-/// Runs jobs in three stages on `threads` workers, each job with a state of `new_state`:
+/// Runs jobs in three stages, each job with a state of `new_state`:
 /// `take` in job order, one at a time (it returns `false` when there are no more jobs), `work`
 /// in parallel, `deliver` in job order, one at a time.
 ///
@@ -69,7 +73,7 @@ struct Turn<S> {
 /// # Errors
 /// What a stage returned, or `Io` (interrupted) after `cancel`.
 pub fn run_ordered<S: Send>(
-    threads: usize,
+    workers: Workers<'_>,
     cancel: &Cancel,
     new_state: impl Fn() -> S + Sync,
     take: impl FnMut(&mut S) -> Result<bool> + Send,
@@ -77,7 +81,7 @@ pub fn run_ordered<S: Send>(
     deliver: impl FnMut(&mut S) -> Result<()> + Send,
 ) -> Result<()> {
     let memory = Memory { limit: u64::MAX, of: |_: &S| Ok(0), read: |_: &mut S| Ok(()) };
-    run_within(threads, cancel, memory, new_state, take, work, deliver)
+    run_within(workers, cancel, memory, new_state, take, work, deliver)
 }
 
 /// What the jobs of [`run_within`] may take together.
@@ -99,7 +103,7 @@ pub struct Memory<F, R> {
 /// # Errors
 /// As for [`run_ordered`], and what `memory.of` and `memory.read` returned.
 pub fn run_within<S: Send, F, R>(
-    threads: usize,
+    workers: Workers<'_>,
     cancel: &Cancel,
     memory: Memory<F, R>,
     new_state: impl Fn() -> S + Sync,
@@ -111,9 +115,8 @@ where
     F: Fn(&S) -> Result<u64> + Sync,
     R: FnMut(&mut S) -> Result<()> + Send,
 {
-    let workers = worker_count(threads);
     let Memory { limit, of, mut read } = memory;
-    if workers == 1 {
+    if workers.count == 1 {
         let mut state = new_state();
         while take(&mut state)? {
             check(cancel)?;
@@ -125,14 +128,6 @@ where
         }
         return Ok(());
     }
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(workers)
-        .thread_name(|i| format!("lmc-{i}"))
-        .build()
-        .map_err(|e| Error::Io {
-            context: format!("cannot start {workers} threads"),
-            source: std::io::Error::other(e),
-        })?;
     let source = Mutex::new((0usize, true, take, read));
     let deliver = Mutex::new(deliver);
     let turns = Mutex::new(Turn {
@@ -141,7 +136,7 @@ where
         done: BTreeMap::new(),
         memory: 0,
         spare: Vec::new(),
-        more: workers + workers.div_ceil(2),
+        more: workers.count + workers.count.div_ceil(2),
         failed: None,
     });
     let spared = Condvar::new();
@@ -237,11 +232,11 @@ where
             hand_over(job, state, result, bytes);
         }
     };
-    pool.scope(|scope| {
-        for _ in 0..workers {
+    workers.scope(|scope| {
+        for _ in 0..workers.count {
             scope.spawn(|_| worker());
         }
-    });
+    })?;
     let failed = lock(&turns).failed.take();
     failed.map_or(Ok(()), Err)
 }

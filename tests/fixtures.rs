@@ -3,10 +3,7 @@
 //! `tests/fixtures` holds the first rows of a few of its tensors: weights in bf16 and f32 and both
 //! moments of AdamW. Where `LMC_DATA` names a folder with the whole series, that is tried too.
 
-use lmc_gpu::{
-    Options,
-    archive::{Archive, Base, compress_path},
-};
+use lmc_gpu::{Archive, Base, compress_path, internals::archive::Options};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -25,13 +22,13 @@ fn ratio(new: &Path, base: Option<&Path>) -> f64 {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("x.lmc");
     let options = Options::default();
-    let base = base.map(|base| Base::open(base, &[], &options).unwrap());
+    let base = base.map(|base| Base::open_with(base, &[], &options).unwrap());
     let options = options.with_base(base);
-    let summary = compress_path(new, &out, &options).unwrap();
-    let archive = Archive::open(&out, options.limits).unwrap();
+    let summary = compress_path(new, &out, &options.compressing()).unwrap();
+    let archive = Archive::open(&out, &options.restoring()).unwrap();
     let back = dir.path().join("back");
-    archive.restore(&back, &options, false).unwrap();
-    for entry in &archive.manifest.entries {
+    archive.restore(&back, &options.restoring()).unwrap();
+    for entry in archive.entries() {
         let same =
             fs::read(back.join(&entry.path)).unwrap() == fs::read(new.join(&entry.path)).unwrap();
         assert!(same, "{} differs", entry.path);

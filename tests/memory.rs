@@ -2,15 +2,15 @@
 //! makes of it. One test at a time, so that each sees its own.
 
 use lmc_gpu::{
-    Archive, Error, Options,
-    archive::{
-        Base, compress_path, compress_reader, decompress_stream, decompress_to_writer, inspect,
-        verify_stream,
-    },
-    codec::Method,
-    container::Limits,
+    Archive, Base, Error, Limits, Method, OnDamage, Overwrite, RestoreOptions, compress_path,
     dtype::Dtype,
-    source::Source,
+    internals::{
+        archive::{
+            Options, compress_reader, decompress_stream, decompress_to_writer, inspect,
+            verify_stream,
+        },
+        source::Source,
+    },
 };
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -81,10 +81,10 @@ fn write_large_chunks(out: &Path) {
     // A file that is one hole takes no space.
     let zeros = out.with_extension("zeros");
     File::create(&zeros).unwrap().set_len(6 * 128 * MIB as u64).unwrap();
-    compress_path(&zeros, out, &options).unwrap();
+    compress_path(&zeros, out, &options.compressing()).unwrap();
     assert!(std::fs::metadata(out).unwrap().len() < 10_000);
-    let archive = Archive::open(out, Limits::default()).unwrap();
-    assert_eq!(archive.chunks.iter().map(|c| c.meta.len()).max(), Some(128 * MIB as u64));
+    let archive = Archive::open(out, &RestoreOptions::default()).unwrap();
+    assert_eq!(archive.chunks().iter().map(|c| c.meta.len()).max(), Some(128 * MIB as u64));
 }
 
 #[test]
@@ -98,25 +98,28 @@ fn large_chunks_are_decoded_within_the_limit_at_any_number_of_threads() {
     let limits = Limits { memory: limit as u64, ..Limits::default() };
     for threads in [1, 2, 4] {
         let options = Options::default().with_threads(threads).with_limits(limits);
-        let archive = Archive::open(&path, limits).unwrap();
+        let archive = Archive::open(&path, &RestoreOptions::default().with_limits(limits)).unwrap();
         let mut file = File::open(&path).unwrap();
         let mut again = File::open(&path).unwrap();
         let seen = [
-            ("verify", peak_of(|| drop(archive.verify(&options, false).unwrap()))),
+            ("verify", peak_of(|| drop(archive.verify(&options.restoring()).unwrap()))),
             (
                 "pipe",
                 peak_of(|| {
-                    drop(archive.restore_to_writer(&mut io::sink(), &options, false).unwrap())
+                    drop(archive.restore_to_writer(&mut io::sink(), &options.restoring()).unwrap())
                 }),
             ),
             (
                 "verify forward",
-                peak_of(|| drop(verify_stream(&mut file, &options, false).unwrap())),
+                peak_of(|| drop(verify_stream(&mut file, &options.restoring()).unwrap())),
             ),
             (
                 "pipe forward",
                 peak_of(|| {
-                    drop(decompress_to_writer(&mut again, &mut io::sink(), &options).unwrap())
+                    drop(
+                        decompress_to_writer(&mut again, &mut io::sink(), &options.restoring())
+                            .unwrap(),
+                    )
                 }),
             ),
         ];
@@ -125,7 +128,7 @@ fn large_chunks_are_decoded_within_the_limit_at_any_number_of_threads() {
         }
         // The cache of a file that is read in places, too.
         let (peak, ()) = peak_of(|| {
-            let file = archive.file(0);
+            let file = archive.file(0).unwrap();
             for i in 0..6 {
                 file.read_at(i * 128 * MIB as u64 + 5, &mut [0; 9]).unwrap();
             }
@@ -134,7 +137,7 @@ fn large_chunks_are_decoded_within_the_limit_at_any_number_of_threads() {
     }
     let options = Options::default().with_threads(4).with_limits(limits);
     let (peak, restored) =
-        peak_of(|| decompress_stream(&mut File::open(&path).unwrap(), &out, &options, false));
+        peak_of(|| decompress_stream(&mut File::open(&path).unwrap(), &out, &options.restoring()));
     assert_eq!(restored.unwrap().bytes, 6 * 128 * MIB as u64);
     assert!(peak <= limit + 8 * MIB, "to a file: {} MiB", peak / MIB);
 }
@@ -147,10 +150,10 @@ fn a_chunk_that_does_not_fit_into_the_limit_is_refused_with_its_number_and_what_
     write_large_chunks(&path);
     let limits = Limits { memory: 100 * MIB as u64, ..Limits::default() };
     let options = Options::default().with_limits(limits);
-    let archive = Archive::open(&path, limits).unwrap();
+    let archive = Archive::open(&path, &RestoreOptions::default().with_limits(limits)).unwrap();
     let (peak, errors) = peak_of(|| {
         let mut file = File::open(&path).unwrap();
-        [archive.verify(&options, false), verify_stream(&mut file, &options, false)]
+        [archive.verify(&options.restoring()), verify_stream(&mut file, &options.restoring())]
     });
     for e in errors {
         let e = e.unwrap_err();
@@ -158,7 +161,7 @@ fn a_chunk_that_does_not_fit_into_the_limit_is_refused_with_its_number_and_what_
         assert!(matches!(e, Error::LimitExceeded(_)), "{text}");
         assert!(text.contains("chunk 0") && text.contains("Limits::memory"), "{text}");
     }
-    assert!(archive.file(0).read_at(0, &mut [0; 1]).is_err());
+    assert!(archive.file(0).unwrap().read_at(0, &mut [0; 1]).is_err());
     assert!(peak < 100 * MIB, "{peak}");
 }
 
@@ -172,21 +175,25 @@ fn a_chunk_that_does_not_fit_is_listed_by_whoever_keeps_going() {
     std::fs::write(files.join("text"), b"short").unwrap();
     File::create(files.join("zeros")).unwrap().set_len(2 * 128 * MIB as u64).unwrap();
     let plmc = Options::default().with_method(Method::parse("plmc").unwrap()).with_threads(1);
-    compress_path(&files, &path, &plmc).unwrap();
-    compress_path(&files.join("zeros"), &one, &plmc).unwrap();
+    compress_path(&files, &path, &plmc.compressing()).unwrap();
+    compress_path(&files.join("zeros"), &one, &plmc.compressing()).unwrap();
     let limits = Limits { memory: 100 * MIB as u64, ..Limits::default() };
     for threads in [1, 3] {
-        let options = Options::default().with_threads(threads).with_limits(limits);
+        let options = Options::default()
+            .with_threads(threads)
+            .with_limits(limits)
+            .with_damage(OnDamage::Fill)
+            .restoring();
         let (back, forward) = (dir.path().join("back"), dir.path().join("forward"));
-        let open = |path: &Path| Archive::open(path, limits).unwrap();
+        let open = |path: &Path| Archive::open(path, &options).unwrap();
         let (peak, all) = peak_of(|| {
             let mut read = [&path, &path].map(|path| File::open(path).unwrap());
             [
-                open(&path).verify(&options, true),
-                open(&path).restore(&back, &options, true),
-                open(&one).restore_to_writer(&mut io::sink(), &options, true),
-                verify_stream(&mut read[0], &options, true),
-                decompress_stream(&mut read[1], &forward, &options, true),
+                open(&path).verify(&options),
+                open(&path).restore(&back, &options),
+                open(&one).restore_to_writer(&mut io::sink(), &options),
+                verify_stream(&mut read[0], &options),
+                decompress_stream(&mut read[1], &forward, &options),
             ]
         });
         assert!(peak < 100 * MIB, "{peak}");
@@ -227,11 +234,11 @@ fn chunks_are_coded_within_the_limit_at_any_number_of_threads() {
                 .with_dtype(Dtype::parse(dtype))
                 .with_threads(threads)
                 .with_limits(limits)
-                .with_force(true);
-            let (file, _) = peak_of(|| compress_path(&raw, &out, &options).unwrap());
+                .with_overwrite(Overwrite::Files);
+            let (file, _) = peak_of(|| compress_path(&raw, &out, &options.compressing()).unwrap());
             let (pipe, _) = peak_of(|| {
                 let mut raw = File::open(&raw).unwrap();
-                compress_reader(&mut raw, "x", &mut io::sink(), &options).unwrap()
+                compress_reader(&mut raw, "x", &mut io::sink(), &options.compressing()).unwrap()
             });
             let made = file.max(pipe);
             assert!(made <= limit, "{method}, {threads} threads: {file} and {pipe} bytes");
@@ -250,8 +257,8 @@ fn a_chunk_that_cannot_be_coded_within_the_limit_is_refused_with_what_to_do() {
         let options = Options::default().with_threads(threads).with_limits(limits);
         let mut read = File::open(&raw).unwrap();
         let made = [
-            compress_path(&raw, &out, &options),
-            compress_reader(&mut read, "raw", &mut io::sink(), &options),
+            compress_path(&raw, &out, &options.compressing()),
+            compress_reader(&mut read, "raw", &mut io::sink(), &options.compressing()),
         ];
         for e in made.map(|made| made.unwrap_err()) {
             let text = e.to_string();
@@ -277,14 +284,18 @@ fn chains_of_deltas_are_coded_and_decoded_within_the_limit() {
         std::fs::write(&raw, &bytes).unwrap();
         let path = dir.path().join(format!("{link}.lmc"));
         for threads in [1, 2, 4] {
-            let options = options.clone().with_threads(threads).with_force(true);
+            let options = options.clone().with_threads(threads).with_overwrite(Overwrite::Files);
             let (peak, _) = peak_of(|| {
-                let base = last.as_ref().map(|last| Base::open(last, &[], &options).unwrap());
-                compress_path(&raw, &path, &options.clone().with_base(base)).unwrap()
+                let base = last.as_ref().map(|last| Base::open_with(last, &[], &options).unwrap());
+                compress_path(&raw, &path, &options.clone().with_base(base).compressing()).unwrap()
             });
             assert!(peak <= limit, "compress {link}, {threads} threads: {peak}");
-            let (peak, _) =
-                peak_of(|| Archive::open(&path, limits).unwrap().verify(&options, false).unwrap());
+            let (peak, _) = peak_of(|| {
+                Archive::open(&path, &options.restoring())
+                    .unwrap()
+                    .verify(&options.restoring())
+                    .unwrap()
+            });
             assert!(peak <= limit, "verify {link}, {threads} threads: {peak}");
         }
         last = Some(path);
@@ -321,7 +332,7 @@ fn inspecting_many_tensors_takes_a_small_multiple_of_their_header() {
     let (raw, archive) = (dir.path().join("raw"), dir.path().join("raw.lmc"));
     let header = many_tensors(&raw);
     let options = Options::default().with_threads(2);
-    let (peak, _) = peak_of(|| compress_path(&raw, &archive, &options).unwrap());
+    let (peak, _) = peak_of(|| compress_path(&raw, &archive, &options.compressing()).unwrap());
     assert!(peak <= allowance(header), "compress: {} of {header}", peak);
     for path in [&raw, &archive] {
         let (peak, found) = peak_of(|| inspect(path, &options).unwrap());

@@ -196,7 +196,7 @@ const STRETCH_WORDS: u64 = 32 << 10;
 fn add_entropies(checkpoint: &Checkpoint, spans: &mut [SpanInfo], options: &Options) -> Result<()> {
     let mut entropies = vec![None; spans.len()];
     pipeline::run_ordered(
-        pipeline::worker_count(options.threads).min(spans.len().max(1)),
+        options.workers(spans.len()),
         &options.cancel,
         || (0, Vec::new(), None),
         pipeline::numbered(spans.len(), |state: &mut (usize, _, _), job| state.0 = job),

@@ -1,11 +1,11 @@
 //! Opaque bytes: a general coder.
 
-use super::{Method, form};
+use super::{Form, Method};
 use crate::{Error, Result, hash::hash64};
 
 /// Appends the bytes, coded by zstd, and returns the form. `STORED` means that coding does
 /// not pay; what was appended is then of no use.
-pub fn encode(method: Method, bytes: &[u8], out: &mut Vec<u8>) -> Result<u8> {
+pub fn encode(method: Method, bytes: &[u8], out: &mut Vec<u8>) -> Result<Form> {
     let level = match method {
         Method::Fast | Method::Cascade => 1,
         Method::Max => 19,
@@ -13,12 +13,12 @@ pub fn encode(method: Method, bytes: &[u8], out: &mut Vec<u8>) -> Result<u8> {
         _ => 3,
     };
     if level > 1 && bytes.len() > SAMPLE.len() * 4 && !shrinks(bytes)? {
-        return Ok(form::STORED);
+        return Ok(Form::Stored);
     }
     let coded = zstd::bulk::compress(bytes, level)?;
     out.extend_from_slice(&check(&coded));
     out.extend_from_slice(&coded);
-    Ok(form::ZSTD)
+    Ok(Form::Zstd)
 }
 
 /// Stretches of a large chunk that tell whether it is worth a try.
@@ -61,7 +61,7 @@ pub fn rival(method: Method, bytes: &[u8], coded: usize) -> Result<Option<Vec<u8
         }
     }
     let mut out = Vec::new();
-    let found = encode(method, bytes, &mut out)? == form::ZSTD && out.len() < coded;
+    let found = encode(method, bytes, &mut out)? == Form::Zstd && out.len() < coded;
     Ok(found.then_some(out))
 }
 

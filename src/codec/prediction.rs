@@ -33,7 +33,7 @@ use predictor::PIECE;
 pub use predictor::Predictor;
 
 use super::{
-    ChunkSpec, Delta, Method, Scratch, form, integer, swap_words,
+    Chunk, ChunkSpec, Delta, Form, Input, Made, Method, Scratch, integer, swap_words,
     transforms::{self, Device},
 };
 use crate::{
@@ -44,9 +44,24 @@ use crate::{
     transform::change,
 };
 
-const EQUAL: u8 = 0;
-const SPARSE: u8 = 1;
-const DENSE: u8 = 2;
+/// How the residuals of a prediction are stored, by the number behind the predictor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Mode {
+    /// There are none: the words are the prediction.
+    Equal = 0,
+    /// Of the words that differ.
+    Sparse = 1,
+    /// Of every word.
+    Dense = 2,
+}
+
+impl Mode {
+    fn from_code(code: u8) -> Option<Mode> {
+        [Mode::Equal, Mode::Sparse, Mode::Dense].into_iter().find(|m| *m as u8 == code)
+    }
+}
+
 /// Below one changed word in this many, changes are listed.
 const SPARSE_ONE_IN: u64 = 40;
 /// Below one changed word in this many, nothing but the base is considered.
@@ -61,13 +76,35 @@ pub struct Offer {
     pub inputs: Vec<u8>,
 }
 
-/// How a chunk came to be coded.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Coded {
-    /// Form of the payload.
-    pub form: u8,
-    /// Indices of the known byte strings that decoding needs, in order.
-    pub inputs: Vec<u8>,
+/// Words of a chunk, lowest byte first.
+#[derive(Clone, Copy)]
+struct Words<'a> {
+    spec: &'a ChunkSpec,
+    bytes: &'a [u8],
+}
+
+impl Words<'_> {
+    /// Bytes of one.
+    fn len(&self) -> usize {
+        word_len(self.spec)
+    }
+
+    /// How many there are.
+    fn count(&self) -> usize {
+        self.bytes.len() / self.len()
+    }
+}
+
+/// Words of `word` bytes, and which of them are not as predicted.
+#[derive(Clone, Copy)]
+struct Changes<'a> {
+    word: usize,
+    words: &'a [u8],
+    predicted: &'a [u8],
+    /// A bit a word.
+    masks: &'a [u64],
+    /// How many bits are set.
+    count: u64,
 }
 
 /// Buffers for predicted chunks.
@@ -83,54 +120,60 @@ pub struct KnownScratch {
     gradients: gradient::Gradients,
 }
 
-/// As [`super::encode`], with byte strings that the decoder will know too.
+/// Appends the payload of a chunk, coded alone or against what is known of it.
 ///
 /// # Errors
 /// As for [`super::encode`].
-#[allow(clippy::too_many_arguments, reason = "as encode, and what is known")]
 pub fn encode(
     level: Level,
     method: Method,
-    spec: &ChunkSpec,
-    bytes: &[u8],
-    known: &[&[u8]],
-    offers: &[Offer],
+    chunk: &Chunk<'_>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
-) -> Result<Coded> {
-    (scratch.planes.digest, scratch.known_digest) = (None, None);
+) -> Result<(Made, Vec<Input>)> {
+    let Chunk { spec, bytes, known, offers } = chunk;
     let alone = |scratch: &mut Scratch, out: &mut Vec<u8>| {
-        let form = super::encode(level, method, spec, bytes, scratch, out)?;
-        Ok(Coded { form, inputs: Vec::new() })
+        super::encode_alone(level, method, spec, bytes, scratch, out)
     };
-    let word = word_len(spec);
     let fits = |o: &&Offer| o.predictor.fits(spec, bytes.len(), known, &o.inputs);
     let offers: Vec<&Offer> =
         offers.iter().filter(|o| o.predictor.serves(method)).filter(fits).collect();
-    if offers.is_empty() || super::is_constant(bytes, word) {
-        return alone(scratch, out);
+    if offers.is_empty() || super::is_constant(bytes, word_len(spec)) {
+        return Ok((alone(scratch, out)?, Vec::new()));
     }
     let mut buffers = scratch.known.take().unwrap_or_default();
     buffers.residual.coder.ahead = std::mem::take(&mut scratch.planes.coder.ahead);
     let start = out.len();
-    let done =
-        encode_offered(level, method, spec, bytes, known, &offers, &mut buffers, scratch, out);
+    let done = encode_offered(level, method, chunk, &offers, &mut buffers, scratch, out);
     scratch.known = Some(buffers);
-    let (coded, sure) = match done? {
-        Some(done) => done,
-        None => return alone(scratch, out),
-    };
-    if sure {
-        return Ok(coded);
+    let Some(coded) = done? else { return Ok((alone(scratch, out)?, Vec::new())) };
+    if coded.sure {
+        return Ok((coded.made, coded.inputs));
     }
     let len = out.len() - start;
     let solo = alone(scratch, out)?;
+    let digest = solo.digest.or(coded.made.digest);
     if out.len() - start - len <= len {
         out.drain(start..start + len);
-        return Ok(solo);
+        return Ok((Made { digest, ..solo }, Vec::new()));
     }
     out.truncate(start + len);
-    Ok(coded)
+    Ok((Made { digest, ..coded.made }, coded.inputs))
+}
+
+/// A chunk coded against what is known of it.
+struct Predicted {
+    made: Made,
+    inputs: Vec<Input>,
+    /// Whether it is certainly smaller than alone.
+    sure: bool,
+}
+
+impl Offer {
+    /// The byte strings that it takes.
+    fn taken(&self) -> Vec<Input> {
+        self.inputs.iter().map(|&index| Input { index, digest: None }).collect()
+    }
 }
 
 /// Bytes of the words that residuals are formed of.
@@ -141,25 +184,23 @@ fn word_len(spec: &ChunkSpec) -> usize {
     }
 }
 
-/// Codes a chunk by the best offer, and says whether it is certainly smaller than alone.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
+/// Codes a chunk by the best offer; `None` where none is worth it.
 fn encode_offered(
     level: Level,
     method: Method,
-    spec: &ChunkSpec,
-    bytes: &[u8],
-    known: &[&[u8]],
+    chunk: &Chunk<'_>,
     offers: &[&Offer],
     buffers: &mut KnownScratch,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
-) -> Result<Option<(Coded, bool)>> {
+) -> Result<Option<Predicted>> {
+    let Chunk { spec, bytes, known, .. } = chunk;
     let word = word_len(spec);
     let KnownScratch { words: swapped, inputs: swapped_inputs, .. } = buffers;
     let (mut swapped, mut swapped_inputs) =
         (std::mem::take(swapped), std::mem::take(swapped_inputs));
     let swap = spec.big_endian && word > 1;
-    let words = little_endian(swap, word, bytes, &mut swapped);
+    let words = Words { spec, bytes: little_endian(swap, word, bytes, &mut swapped) };
     swapped_inputs.resize_with(known.len(), Vec::new);
     // Known byte strings have the endianness of the chunk, but may have another word length.
     let known: Vec<&[u8]> = known
@@ -168,16 +209,10 @@ fn encode_offered(
         .map(|(k, buffer)| little_endian(swap, k.len() * word / bytes.len().max(1), k, buffer))
         .collect();
     if method == Method::Xor {
-        let coded = encode_xor(
-            level,
-            word,
-            words,
-            known[usize::from(offers[0].inputs[0])],
-            buffers,
-            scratch,
-            out,
-        )?;
-        return Ok(Some((Coded { form: coded, inputs: offers[0].inputs.clone() }, false)));
+        let base = known[usize::from(offers[0].inputs[0])];
+        let form = encode_xor(level, words, base, buffers, scratch, out)?;
+        let inputs = offers[0].taken();
+        return Ok(Some(Predicted { made: form.into(), inputs, sure: false }));
     }
     let like_base = |o: &&&Offer| matches!(o.predictor, Predictor::Base | Predictor::Signed);
     if let Some(offer) = offers.iter().find(like_base) {
@@ -185,68 +220,56 @@ fn encode_offered(
         let KnownScratch { masks, residual, .. } = &mut *buffers;
         let mut hashes = [Stream::new(level), Stream::new(level)];
         let some = Some(&mut hashes);
-        if let Some(changed) = few_changes(level, word, words, base, ALMOST_EQUAL, masks, some) {
+        if let Some(changes) = few_changes(level, words, base, ALMOST_EQUAL, masks, some) {
+            let (mut digest, mut inputs) = (None, offer.taken());
             if !swap {
                 let [of_words, of_base] = hashes;
-                scratch.planes.digest = Some(of_words.finish_of(words));
-                scratch.known_digest = Some((offer.inputs[0], of_base.finish_of(base)));
+                digest = Some(of_words.finish_of(words.bytes));
+                inputs[0].digest = Some(of_base.finish_of(base));
             }
             let start = out.len();
             offer.predictor.write(out);
-            encode_changed(level, word, words, base, changed, masks, residual, out);
-            let sure = 8 * (out.len() - start) < words.len();
-            return Ok(Some((Coded { form: form::DELTA, inputs: offer.inputs.clone() }, sure)));
+            encode_changed(level, &changes, residual, out);
+            let sure = 8 * (out.len() - start) < bytes.len();
+            let made = Made { form: Form::Delta, digest };
+            return Ok(Some(Predicted { made, inputs, sure }));
         }
     }
     // From here on all words are near.
-    scratch.planes.digest = Some(digest_of(bytes));
-    let chosen = estimate::best(
-        level,
-        method,
-        spec,
-        words,
-        &known,
-        offers,
-        &mut buffers.estimate,
-        &mut scratch.planes,
-    );
+    let digest = Some(digest_of(bytes));
+    let (estimate, planes) = (&mut buffers.estimate, &mut scratch.planes);
+    let chosen = estimate::best(level, method, words, &known, offers, estimate, planes);
     let Some((offer, promised, solo)) = chosen else { return Ok(None) };
     let inputs: Vec<&[u8]> = offer.inputs.iter().map(|&i| known[usize::from(i)]).collect();
     let start = out.len();
     let form = match &offer.predictor {
         Predictor::Moment => {
-            let done = moment::encode(
-                level,
-                spec,
-                words,
-                inputs[0],
-                &mut buffers.residual,
-                &mut scratch.planes,
-                out,
-            );
+            let residual = &mut buffers.residual;
+            let done = moment::encode(level, words.bytes, inputs[0], residual, planes, out);
             if done.is_none() {
                 out.truncate(start);
                 return Ok(None);
             }
-            form::MOMENT
+            Form::Moment
         }
         Predictor::Gradient(s) => {
             let KnownScratch { residual, gradients, .. } = &mut *buffers;
-            gradient::encode(level, s, words, [inputs[0], inputs[1]], residual, gradients, out);
-            form::GRADIENT
+            let known = [inputs[0], inputs[1]];
+            gradient::encode(level, s, words.bytes, known, residual, gradients, out);
+            Form::Gradient
         }
         predictor => {
             predictor.write(out);
-            let device = &mut scratch.planes.device;
-            encode_residual(level, spec, words, predictor, &inputs, buffers, device, out);
-            form::DELTA
+            let device = &mut planes.device;
+            encode_residual(level, words, predictor, &inputs, buffers, device, out);
+            Form::Delta
         }
     };
     let bits = 8 * (out.len() - start) as u64;
     let sure = bits.max(promised) < solo / 10 * 9;
     buffers.words = swapped;
     buffers.inputs = swapped_inputs;
-    Ok(Some((Coded { form, inputs: offer.inputs.clone() }, sure)))
+    Ok(Some(Predicted { made: Made { form, digest }, inputs: offer.taken(), sure }))
 }
 
 fn little_endian<'a>(
@@ -265,24 +288,22 @@ fn little_endian<'a>(
 }
 
 /// Appends mode and residuals.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
 fn encode_residual(
     level: Level,
-    spec: &ChunkSpec,
-    words: &[u8],
+    words: Words<'_>,
     predictor: &Predictor,
     inputs: &[&[u8]],
     buffers: &mut KnownScratch,
     device: &mut Device,
     out: &mut Vec<u8>,
 ) {
-    let word = word_len(spec);
+    let (spec, word, n) = (words.spec, words.len(), words.count());
     let KnownScratch { predicted, contexts, masks, residual, .. } = buffers;
-    let predicted = predictor.predict(level, spec, inputs, words.len(), predicted, contexts);
-    if let Some(changed) = few_changes(level, word, words, predicted, SPARSE_ONE_IN, masks, None) {
-        return encode_changed(level, word, words, predicted, changed, masks, residual, out);
+    let len = words.bytes.len();
+    let predicted = predictor.predict(level, spec, inputs, len, predicted, contexts);
+    if let Some(changes) = few_changes(level, words, predicted, SPARSE_ONE_IN, masks, None) {
+        return encode_changed(level, &changes, residual, out);
     }
-    let n = words.len() / word;
     contexts.resize(n, 0);
     residual.resize(n, word);
     for from in (0..n).step_by(PIECE) {
@@ -290,50 +311,43 @@ fn encode_residual(
         if device.is_none() {
             let to = n.min(from + PIECE);
             let range = from * word..to * word;
-            residual.form(level, word, &words[range.clone()], &predicted[range], from..to);
+            residual.form(level, word, &words.bytes[range.clone()], &predicted[range], from..to);
         }
     }
     if device.is_some() {
-        residual.form_on(device, level, word, words, predicted);
+        residual.form_on(device, level, word, words.bytes, predicted);
     }
-    out.push(DENSE);
+    out.push(Mode::Dense as u8);
     residual::encode(level, word, contexts, residual, out);
 }
 
-/// Appends mode and residuals of words few of which, those in the masks, are not as predicted.
-#[allow(clippy::too_many_arguments, reason = "as sparse::encode")]
+/// Appends mode and residuals of words few of which are not as predicted.
 fn encode_changed(
     level: Level,
-    word: usize,
-    words: &[u8],
-    predicted: &[u8],
-    changed: u64,
-    masks: &[u64],
+    changes: &Changes<'_>,
     residual: &mut residual::Buffers,
     out: &mut Vec<u8>,
 ) {
-    if changed == 0 {
-        return out.push(EQUAL);
+    if changes.count == 0 {
+        return out.push(Mode::Equal as u8);
     }
-    out.push(SPARSE);
-    sparse::encode(level, word, words, predicted, masks, changed, residual, out);
+    out.push(Mode::Sparse as u8);
+    sparse::encode(level, changes, residual, out);
 }
 
-/// Sets the masks of the words that differ from those predicted, and counts them; `None` where
-/// it is one in `one_in` words or more, which ends the search. Adds both to the hashes, but for
-/// their last blocks.
-fn few_changes(
+/// Finds the words that differ from those predicted; `None` where it is one in `one_in` words or
+/// more, which ends the search. Adds both to the hashes, but for their last blocks.
+fn few_changes<'a>(
     level: Level,
-    word: usize,
-    words: &[u8],
-    predicted: &[u8],
+    words: Words<'a>,
+    predicted: &'a [u8],
     one_in: u64,
-    masks: &mut Vec<u64>,
+    masks: &'a mut Vec<u64>,
     mut hashes: Option<&mut [Stream; 2]>,
-) -> Option<u64> {
+) -> Option<Changes<'a>> {
     const PIECE: usize = 2 << 10;
     const AHEAD: usize = 16 << 10;
-    let n = words.len() / word;
+    let (word, n, words) = (words.len(), words.count(), words.bytes);
     masks.resize(n.div_ceil(64), 0);
     let mut changed = 0;
     let len = PIECE * word;
@@ -351,34 +365,36 @@ fn few_changes(
             return None;
         }
     }
-    Some(changed)
+    Some(Changes { word, words, predicted, masks, count: changed })
 }
 
 fn encode_xor(
     level: Level,
-    word: usize,
-    words: &[u8],
+    words: Words<'_>,
     base: &[u8],
     buffers: &mut KnownScratch,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
-) -> Result<u8> {
-    buffers.predicted.resize(words.len(), 0);
+) -> Result<Form> {
+    let word = words.len();
+    buffers.predicted.resize(words.bytes.len(), 0);
     let device = &mut scratch.planes.device;
-    transforms::delta(device, level, (Delta::Xor, word), words, base, &mut buffers.predicted);
+    let delta = &mut buffers.predicted;
+    transforms::delta(device, level, (Delta::Xor, word), words.bytes, base, delta);
     integer::encode(level, Method::Rans, word, &buffers.predicted, &mut scratch.planes, out)?;
-    Ok(form::XOR)
+    Ok(Form::Xor)
 }
 
 /// The predictor, for people, from the first bytes of a payload.
 pub fn describe(payload: &[u8]) -> &'static str {
-    match payload {
-        [0 | 1, EQUAL, ..] => "unchanged",
-        [0 | 1, SPARSE, ..] => "diff, sparse",
-        [0 | 1, ..] => "diff",
-        [2, ..] => "cast",
-        [3, ..] => "widen",
-        [4 | 5, ..] => "adam",
+    let mode = payload.get(1).and_then(|&code| Mode::from_code(code));
+    match (payload.first(), mode) {
+        (Some(0 | 1), Some(Mode::Equal)) => "unchanged",
+        (Some(0 | 1), Some(Mode::Sparse)) => "diff, sparse",
+        (Some(0 | 1), _) => "diff",
+        (Some(2), _) => "cast",
+        (Some(3), _) => "widen",
+        (Some(4 | 5), _) => "adam",
         _ => "unknown",
     }
 }

@@ -43,7 +43,7 @@ mod lacking {
             "method {} belongs to the studies, which this build of lmc-gpu lacks: build it with the \
              feature study",
             method.name()
-        ))
+        ).into())
     }
 
     /// Refuses.

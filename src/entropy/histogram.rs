@@ -31,6 +31,7 @@ mod avx512;
 const MANY: usize = 1 << 17;
 /// Symbols between two looks at whether a new one was among them, which costs a scalar pass over
 /// them where one was.
+#[cfg(target_arch = "x86_64")]
 const STRIDE: usize = 256;
 
 /// Adds the number of occurrences of each symbol to `counts`, wrapping at 2³².
@@ -131,7 +132,7 @@ fn join((symbols, contexts, places): (&[u8], &[u8], &mut [u16])) {
     }
 }
 
-/// Like [`count_contexts`] of a quarter of the symbols, those of [`sample_quarter`], then sets the
+/// Like [`count_contexts`] of a quarter of the symbols, those of `sample_quarter`, then sets the
 /// count of each symbol that occurs in a context, but has none there, to 1.
 pub fn sample_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
     check(level, symbols, contexts, counts);

@@ -102,18 +102,21 @@ impl Stream {
     }
 
     /// Whether the next block is the last one of a leaf.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn at_last_block(&self) -> bool {
         self.len % LEAF == LEAF - BLOCK
     }
 
     /// Notes that a block was added which does not end a leaf.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn count_block(&mut self) {
         self.len += BLOCK;
     }
 
     /// Notes that a block was added which ends a leaf, with these lanes.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn count_last_block(&mut self, lanes: [u64; 8]) {
         self.len += BLOCK;

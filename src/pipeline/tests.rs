@@ -2,10 +2,11 @@ use super::*;
 
 #[test]
 fn results_are_delivered_in_order_for_any_number_of_threads() {
+    let all = Threads::default();
     for threads in [1, 2, 3, 8] {
         let mut seen = Vec::new();
         run_ordered(
-            threads,
+            all.workers(threads),
             &Cancel::new(),
             || (0, 0),
             numbered(100, |state: &mut (usize, usize), job| state.0 = job),
@@ -29,15 +30,16 @@ fn results_are_delivered_in_order_for_any_number_of_threads() {
 
 #[test]
 fn the_earliest_failure_is_reported_and_nothing_after_it_delivered() {
+    let all = Threads::default();
     for threads in [1, 2, 5] {
         let mut last = None;
         let result = run_ordered(
-            threads,
+            all.workers(threads),
             &Cancel::new(),
             || 0,
             numbered(50, |state: &mut usize, job| *state = job),
             |job| match *job {
-                20 | 21 => Err(Error::Corrupt(job.to_string())),
+                20 | 21 => Err(Error::Corrupt(job.to_string().into())),
                 _ => Ok(()),
             },
             |job| {
@@ -52,13 +54,14 @@ fn the_earliest_failure_is_reported_and_nothing_after_it_delivered() {
 
 #[test]
 fn jobs_under_way_take_no_more_memory_than_the_limit_unless_one_does_alone() {
+    let all = Threads::default();
     for threads in [1, 2, 5] {
         let (now, most) = (Mutex::new(0u64), Mutex::new(0u64));
         let bytes = |job: usize| if job == 30 { 50 } else { 1 + job as u64 % 5 };
         run_within(
-            threads,
+            all.workers(threads),
             &Cancel::new(),
-            Memory { limit: 8, of: |job: &usize| Ok(bytes(*job)), read: |_| Ok(()) },
+            Memory { limit: 8, of: |job: &usize| Ok(bytes(*job)), read: |_: &mut usize| Ok(()) },
             || 0,
             numbered(60, |state: &mut usize, job| *state = job),
             |job| {
@@ -82,9 +85,9 @@ fn jobs_under_way_take_no_more_memory_than_the_limit_unless_one_does_alone() {
 #[test]
 fn a_failure_wakes_those_that_wait_for_memory() {
     let result = run_within(
-        4,
+        Threads::default().workers(4),
         &Cancel::new(),
-        Memory { limit: 2, of: |_: &usize| Ok(2), read: |_| Ok(()) },
+        Memory { limit: 2, of: |_: &usize| Ok(2), read: |_: &mut usize| Ok(()) },
         || 0,
         numbered(50, |state: &mut usize, job| *state = job),
         |job| if *job == 9 { Err(Error::Corrupt("9".into())) } else { Ok(()) },
@@ -95,6 +98,7 @@ fn a_failure_wakes_those_that_wait_for_memory() {
 
 #[test]
 fn a_job_is_read_in_order_and_only_once_there_is_room_for_it() {
+    let all = Threads::default();
     for threads in [1, 2, 5] {
         let now = Mutex::new(0u64);
         let mut seen = Vec::new();
@@ -106,7 +110,7 @@ fn a_job_is_read_in_order_and_only_once_there_is_room_for_it() {
             if *job == 30 { Err(Error::Corrupt("30".into())) } else { Ok(()) }
         };
         let result = run_within(
-            threads,
+            all.workers(threads),
             &Cancel::new(),
             Memory { limit: 7, of: |_: &usize| Ok(3), read },
             || 0,
@@ -125,7 +129,7 @@ fn a_job_is_read_in_order_and_only_once_there_is_room_for_it() {
 #[test]
 fn a_panic_in_a_worker_becomes_an_error_and_nobody_waits_for_it() {
     let result = run_ordered(
-        4,
+        Threads::default().workers(4),
         &Cancel::new(),
         || 0,
         numbered(50, |state: &mut usize, job| *state = job),

@@ -39,14 +39,14 @@ mod escape;
 mod head;
 mod portable;
 mod scalar;
-mod stats;
+mod sign;
 #[cfg(test)]
 mod tests;
 mod wide;
 
 pub use escape::{escapes, escapes_of_heads};
 pub use head::{heads, words_of_heads};
-pub use stats::{Stats, stats};
+pub use sign::sign;
 
 #[cfg(target_arch = "x86_64")]
 use crate::simd::Isa;

@@ -80,7 +80,7 @@ fn archives_do_not_depend_on_threads_or_instruction_sets() {
 fn every_method_restores_the_model() {
     let at = Place::new();
     at.write("m", &data::model());
-    for method in lmc_gpu::codec::Method::ALL {
+    for method in lmc_gpu::Method::ALL {
         at.ok(&["compress", "m", "--method", method.name(), "-o", "x.lmc", "--force"]);
         at.ok(&["decompress", "x.lmc", "-o", "back", "--force"]);
         assert!(at.read("back") == data::model(), "{method}");

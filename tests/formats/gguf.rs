@@ -1,4 +1,4 @@
-use lmc_gpu::{dtype::Dtype, format::Format};
+use lmc_gpu::{dtype::Dtype, internals::format::Format};
 
 use crate::{check, check_opaque, tensor};
 

@@ -9,7 +9,7 @@ mod torch;
 mod torch_hostile;
 mod zip;
 
-use lmc_gpu::format::{Format, Parsed, Tensor, parse};
+use lmc_gpu::internals::format::{Format, Parsed, Tensor, parse};
 
 /// Parses the bytes and checks what holds for every file.
 pub fn check(bytes: &[u8]) -> Parsed {

@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use lmc_gpu::{
     dtype::Dtype,
-    format::{Format, PrefixResult, parse_flat, parse_prefix},
+    internals::format::{Format, PrefixResult, parse_flat, parse_prefix},
 };
 
 use crate::{check, check_opaque, check_tiling, tensor};

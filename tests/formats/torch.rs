@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use lmc_gpu::{
     dtype::Dtype,
-    format::{Format, Param, Parsed},
+    internals::format::{Format, Param, Parsed},
 };
 
 use crate::{

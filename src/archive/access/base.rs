@@ -130,7 +130,7 @@ impl Base {
                 "the base {}: {} changed while it was being read: use it when nobody writes to it",
                 self.raw_files().shown,
                 input.shown(first)
-            ))),
+            ).into())),
         }
     }
 
@@ -147,10 +147,10 @@ impl Base {
     fn fault(&self, e: Error) -> Error {
         match e {
             Error::Io { context, source } if is_content(&source) => {
-                Error::BaseMismatch(format!("the base {}: {context}: {source}", self.shown))
+                Error::BaseMismatch(format!("the base {}: {context}: {source}", self.shown).into())
             }
             e @ Error::Io { .. } => e,
-            e => Error::BaseMismatch(format!("the base {}: {e}", self.shown)),
+            e => Error::BaseMismatch(format!("the base {}: {e}", self.shown).into()),
         }
     }
 }
@@ -215,10 +215,13 @@ impl Attached {
                     continue;
                 }
             };
-            return Err(Error::BaseMismatch(format!(
-                "{} is not the base that the archive was made against, \"{}\": it {why}",
-                base.shown, record.name
-            )));
+            return Err(Error::BaseMismatch(
+                format!(
+                    "{} is not the base that the archive was made against, \"{}\": it {why}",
+                    base.shown, record.name
+                )
+                .into(),
+            ));
         }
         Ok(Attached { base: base.clone(), record: record.clone(), files })
     }
@@ -236,7 +239,7 @@ impl Attached {
             self.base.shown,
             self.record.name,
             file.map_or("it".into(), |f| f.0.to_string())
-        ))
+        ).into())
     }
 
     /// The base.
@@ -326,10 +329,13 @@ impl Archive<'_> {
             (r.name.clone(), r.files.len(), r.total_len().unwrap_or(0))
         });
         let this = self.path.as_ref().map_or("the archive".into(), |p| p.display().to_string());
-        Error::BaseMismatch(format!(
-            "{this} is a delta and needs its base \"{name}\" ({files} files, {bytes} bytes), \
+        Error::BaseMismatch(
+            format!(
+                "{this} is a delta and needs its base \"{name}\" ({files} files, {bytes} bytes), \
              which is not there: pass it with --base"
-        ))
+            )
+            .into(),
+        )
     }
 
     /// Fills `out` with the bytes of a reference to the base.

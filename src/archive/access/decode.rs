@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Error, Result,
     codec::{self, Scratch},
-    container::{ChunkMeta, Origin, Piece, RecordHeader, RecordType, digest_of},
+    container::{ChunkMeta, Origin, Piece, RecordHeader, RecordType},
     simd::Level,
 };
 use std::ops::Range;
@@ -38,17 +38,13 @@ impl Archive<'_> {
             Some(all) => &all[stored.offset as usize..][..stored.stored_len as usize],
             None => &buffers.record[..stored.stored_len as usize],
         };
-        let spec = spec_of(&stored.meta);
-        let payload = &record[header_len..];
         let known: Vec<&[u8]> =
             borrowed.iter().zip(&buffers.known).map(|(b, read)| b.unwrap_or(read)).collect();
-        let form = stored.meta.form;
+        let payload = payload_of(&stored.meta, &record[header_len..], &known);
         let scratch = &mut buffers.scratch;
         scratch.write_far(buffers.far);
-        let decoded = codec::decode_known(level, &spec, form, payload, &known, scratch, out);
-        let digest = scratch.take_digest();
-        let digest = move |out: &[u8]| digest.unwrap_or_else(|| digest_of(out));
-        let decoded = decoded.and_then(|()| match digest(out) == chunk.meta.digest {
+        let decoded = codec::decode(level, &payload, scratch, out);
+        let decoded = decoded.and_then(|digest| match digest == chunk.meta.digest {
             true => Ok(()),
             false => Err(Error::Corrupt("the checksum does not match".into())),
         });
@@ -249,6 +245,15 @@ impl Buffers {
         kept.extend_from_slice(bytes);
         self.kept.push((chunk, kept));
     }
+}
+
+/// The payload of a chunk, of which `known` are the references.
+pub(in crate::archive) fn payload_of<'a>(
+    meta: &ChunkMeta,
+    bytes: &'a [u8],
+    known: &'a [&'a [u8]],
+) -> codec::Payload<'a> {
+    codec::Payload { spec: spec_of(meta), form: meta.form, bytes, known }
 }
 
 /// The parts of a chunk's metadata that its payload depends on.

@@ -12,7 +12,7 @@
 
 use crate::{
     Error, Result,
-    codec::{Method, form},
+    codec::{Form, Method},
     container::{ChunkMeta, Limits},
 };
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,12 +55,13 @@ impl Budget {
     /// `LimitExceeded`, which says what to do.
     pub fn check(&self, memory: u64, doing: &str) -> Result<u64> {
         if memory > self.at_work() {
-            return Err(Error::LimitExceeded(format!(
+            let why = format!(
                 "{doing} it takes {memory} bytes of memory, more than the {} that the limit of {} \
                  leaves for it: raise Limits::memory, or --memory of the command",
                 self.at_work(),
                 self.limit
-            )));
+            );
+            return Err(Error::LimitExceeded(why.into()));
         }
         Ok(memory)
     }
@@ -71,10 +72,10 @@ impl Budget {
     }
 
     /// What each link of a chain of bases may take that is prepared for one job of so much memory:
-    /// there are two at a time.
+    /// as much again, or more where there are few workers. There are two links at a time.
     pub fn link(&self, memory: u64) -> u64 {
         let fair = self.at_work() / (4 * self.workers);
-        fair.min(self.at_work().saturating_sub(memory) / 2)
+        fair.max(memory).min(self.at_work().saturating_sub(memory) / 2)
     }
 
     /// The longest buffer that a worker keeps for its next job.
@@ -100,8 +101,8 @@ pub(in crate::archive) fn memory_of(meta: &ChunkMeta, payload_len: u64) -> u64 {
     let len = meta.len();
     // Coders of planes hold the planes; predictors hold contexts and lanes beside them.
     let scratch = match meta.form {
-        0 | form::STORED | form::CONSTANT => 0,
-        form::ZSTD | form::SPLIT | form::GROUP | form::QUANTISED => len,
+        Form::Copy | Form::Stored | Form::Constant => 0,
+        Form::Zstd | Form::Split | Form::Group | Form::Quantised => len,
         _ => len.saturating_mul(3),
     };
     let parts = [len, payload_len, scratch];

@@ -52,7 +52,7 @@ pub(in crate::archive) fn items(
     for (i, (entry, start, source)) in input.files().enumerate() {
         let parsed = match entry.flat {
             Some(dtype) => format::parse_flat(source.len(), dtype),
-            None => format::parse(source).map_err(|e| e.at(&entry.path))?,
+            None => format::parse(source).map_err(|e| e.in_file(&entry.path))?,
         };
         also(i, &parsed);
         let file = if alone { String::new() } else { entry.path.to_text().into_owned() };

@@ -28,15 +28,15 @@ use crate::{
     archive::{
         access::{
             base::Attached,
-            decode::spec_of,
+            decode::payload_of,
             digest::{Digests, stretches},
             memory::{Budget, memory_of, shed},
         },
         disk::{Protected, open_stream},
-        options::Options,
+        options::{Options, RestoreOptions},
     },
     codec::{self, Scratch},
-    container::{ChunkMeta, EntryKind, Manifest, Origin, digest_of},
+    container::{ChunkMeta, EntryKind, Manifest, Origin},
     pipeline::{self, Memory},
 };
 use std::{
@@ -48,28 +48,30 @@ use std::{
 
 /// Restores an archive that arrives through a pipe to the file or directory `out`.
 ///
-/// With `keep_going`, what verifies is written, the rest is zero-filled and listed, and an
-/// archive that was cut short gives what arrived of it.
+/// With [`OnDamage::Fill`](crate::OnDamage::Fill), what verifies is written, the rest is zero-filled
+/// and listed, and an archive that was cut short gives what arrived of it.
 ///
 /// # Errors
 /// `Corrupt` and `Truncated` name file and chunk; `InvalidArgument` where `out` exists and
-/// is not to be replaced ([`Options::overwrite`]), or is needed as it is; `Unsupported`, `LimitExceeded`, `Io`.
+/// is not to be replaced, or is needed as it is; `Unsupported`, `LimitExceeded`, `Io`.
 pub fn decompress_stream(
     reader: &mut (dyn Read + Send),
     out: &Path,
-    options: &Options,
-    keep_going: bool,
+    options: &RestoreOptions,
 ) -> Result<Restored> {
+    let (given, options) = (options, &options.0);
+    let keep_going = options.keeps_going();
     Protected::of(options).refuse(out)?;
     if let Some(mut stream) = open_stream(out)? {
         if keep_going {
-            return Err(Error::InvalidArgument(format!(
+            let why = format!(
                 "what is damaged cannot be left out of {}, which takes bytes in order only: \
                  restore to a file",
                 out.display()
-            )));
+            );
+            return Err(Error::InvalidArgument(why.into()));
         }
-        return decompress_to_writer(reader, &mut stream, options);
+        return decompress_to_writer(reader, &mut stream, given);
     }
     let mut receiver = Receiver::new(reader, options.limits, keep_going)?;
     let manifest = receiver.manifest()?;
@@ -90,8 +92,9 @@ pub fn decompress_stream(
 pub fn decompress_to_writer(
     reader: &mut (dyn Read + Send),
     out: &mut (dyn Write + Send),
-    options: &Options,
+    options: &RestoreOptions,
 ) -> Result<Restored> {
+    let options = &options.0;
     let mut receiver = Receiver::new(reader, options.limits, false)?;
     let manifest = receiver.manifest()?;
     if manifest.is_directory {
@@ -110,11 +113,9 @@ pub fn decompress_to_writer(
 ///
 /// # Errors
 /// As for [`Archive::verify`](crate::Archive::verify).
-pub fn verify_stream(
-    reader: &mut (dyn Read + Send),
-    options: &Options,
-    keep_going: bool,
-) -> Result<Restored> {
+pub fn verify_stream(reader: &mut (dyn Read + Send), options: &RestoreOptions) -> Result<Restored> {
+    let options = &options.0;
+    let keep_going = options.keeps_going();
     let mut receiver = Receiver::new(reader, options.limits, false)?;
     let manifest = receiver.manifest()?;
     let ends = ends_of(&manifest);
@@ -199,8 +200,8 @@ impl<'s> Forward<'s> {
             Sink::Target(target) => Some(target),
             _ => None,
         };
-        let workers = pipeline::worker_count(options.threads);
-        let budget = Budget::new(&options.limits, workers);
+        let workers = options.workers(usize::MAX);
+        let budget = Budget::new(&options.limits, workers.count());
         let shared = Mutex::new(Incoming { receiver, stopped: None });
         let incoming = || shared.lock().unwrap_or_else(PoisonError::into_inner);
         let is_pipe = matches!(self.sink, Sink::Writer(..));
@@ -223,7 +224,7 @@ impl<'s> Forward<'s> {
                     (w.meta, w.damage) = (None, None);
                     Ok(())
                 }
-                done => done.map_err(|e| e.at(format_args!("chunk {}", w.chunk))),
+                done => done.map_err(|e| e.in_chunk(w.chunk)),
             }
         };
         pipeline::run_within(
@@ -242,7 +243,7 @@ impl<'s> Forward<'s> {
                         *stopped = Some(e);
                         None
                     }
-                    done => done.map_err(|e| e.at(format_args!("chunk {chunk}")))?,
+                    done => done.map_err(|e| e.in_chunk(chunk))?,
                 };
                 if let Some(record) = receiver.base_record.as_ref().filter(|_| name.is_none()) {
                     name = Some(record.name.clone());
@@ -266,7 +267,7 @@ impl<'s> Forward<'s> {
                             w.damage = Some(e);
                             0
                         }
-                        memory => memory.map_err(|e| e.at(format_args!("chunk {chunk}")))?,
+                        memory => memory.map_err(|e| e.in_chunk(chunk))?,
                     };
                     budget.add(w.memory);
                 }
@@ -365,11 +366,10 @@ impl Worker {
         }
         self.bytes.resize(meta.len() as usize, 0);
         self.largest = self.largest.max(self.bytes.len());
-        let (spec, payload) = (spec_of(meta), &self.record.payload);
         let known = resolve(meta, base, kept, &mut self.known)?;
-        let (level, form, scratch) = (options.level, meta.form, &mut self.scratch);
-        codec::decode_known(level, &spec, form, payload, &known, scratch, &mut self.bytes)?;
-        if digest_of(&self.bytes) != meta.digest {
+        let payload = payload_of(meta, &self.record.payload, &known);
+        let digest = codec::decode(options.level, &payload, &mut self.scratch, &mut self.bytes)?;
+        if digest != meta.digest {
             return Err(Error::Corrupt("the checksum does not match".into()));
         }
         if let Some(target) = target {

@@ -105,7 +105,7 @@ mod tests {
             continues_group: true,
             row_words: 0,
             digest: 0,
-            form: 1,
+            form: crate::codec::Form::Stored,
             references: Vec::new(),
             copy_of: None,
         }

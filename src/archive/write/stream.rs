@@ -19,7 +19,7 @@ use crate::{
             digest::Digests,
             memory::{Budget, memory_to_code, shed},
         },
-        options::Options,
+        options::{CompressOptions, Options},
     },
     codec::Method,
     container::{Entry, EntryKind, Manifest, Piece, RecordType},
@@ -42,10 +42,11 @@ const WINDOW: u64 = 1 << 20;
 /// the number of threads, whatever the length; nothing is read twice.
 ///
 /// ```
-/// use lmc_gpu::{Options, archive::compress_reader};
+/// use lmc_gpu::{CompressOptions, RestoreOptions, decompress, internals::archive::compress_reader};
 /// let mut archive = Vec::new();
-/// compress_reader(&mut &[7u8; 100_000][..], "stdin", &mut archive, &Options::default())?;
-/// assert_eq!(lmc_gpu::decompress(&archive, &Options::default())?, [7; 100_000]);
+/// let input = &mut &[7u8; 100_000][..];
+/// compress_reader(input, "stdin", &mut archive, &CompressOptions::default())?;
+/// assert_eq!(decompress(&archive, &RestoreOptions::default())?, [7; 100_000]);
 /// # Ok::<(), lmc_gpu::Error>(())
 /// ```
 ///
@@ -55,8 +56,9 @@ pub fn compress_reader(
     reader: &mut (dyn Read + Send),
     name: &str,
     out: &mut (dyn Write + Send),
-    options: &Options,
+    options: &CompressOptions,
 ) -> Result<Summary> {
+    let options = &options.0;
     let started = Instant::now();
     let flat = options.dtype;
     let entry = Entry { kind: EntryKind::Stream, path: name.into(), len: 0, flat };
@@ -77,7 +79,7 @@ pub fn compress_reader(
     };
     let read = |_: &mut (ChunkCoder, Job)| Ok(());
     pipeline::run_within(
-        coders,
+        options.on_threads(coders),
         &options.cancel,
         Memory { limit: budget.at_work(), of: memory, read },
         || (ChunkCoder::new(options), Job::default()),
@@ -285,6 +287,6 @@ fn read(reader: &mut dyn Read, len: u64, out: &mut Vec<u8>, name: &str) -> Resul
     let n = reader
         .take(len)
         .read_to_end(out)
-        .map_err(|source| Error::Io { context: format!("cannot read {name}"), source })?;
+        .map_err(|source| Error::Io { context: format!("cannot read {name}").into(), source })?;
     Ok(n as u64)
 }

@@ -8,7 +8,7 @@ pub use decode::Pieces;
 use super::{
     super::{
         Method,
-        plane::{self, Planes, Policy},
+        plane::{self, Coder, Planes, Policy},
     },
     choice,
     fields::{COLUMNS, Float, ROWS},
@@ -47,19 +47,25 @@ fn k_of(float: &Float, fields: &Split) -> u32 {
     u32::from(fields.symbol_bits() - float.exponent)
 }
 
-/// Decides whether scales pay for a chunk whose cost without them is about `solo` bits. Leaves
-/// heads, scales, shifts, contexts, and the words but for escapes and tails split, in `planes`.
-#[allow(clippy::too_many_arguments, reason = "one caller; they are what the decision rests on")]
+/// What a chunk comes to without scales.
+pub struct Solo {
+    /// The sign that all words share, if they do.
+    pub sign: Option<bool>,
+    /// About how many bits.
+    pub cost: u64,
+}
+
+/// Decides whether scales pay for a chunk of rows of `row` words. Leaves heads, scales, shifts,
+/// contexts, and the words but for escapes and tails split, in `planes`. Returns the digest, too.
 pub fn plan(
     level: Level,
     method: Method,
     float: &Float,
     row: usize,
     words: &[u8],
-    solo_fields: &Split,
-    solo: u64,
+    solo: &Solo,
     planes: &mut Planes,
-) -> Option<Scaled> {
+) -> Option<(Scaled, u64)> {
     let n = words.len() / usize::from(float.bits / 8);
     let hf = head_fields(float);
     let word = usize::from(float.bits / 8);
@@ -76,7 +82,7 @@ pub fn plan(
         return None;
     }
     // From here on all words are near.
-    planes.digest = Some(digest_of(words));
+    let digest = digest_of(words);
     planes.heads.resize(n, 0);
     split::heads(level, float.bits, words, &mut planes.heads);
     let least = scale::rows(level, hf, &planes.heads, row, &mut planes.rows);
@@ -88,15 +94,14 @@ pub fn plan(
     let most = float.bits.min(16) - 1 - float.exponent;
     let k = if float.exponent <= 5 { most.min(3) } else { most.min(2) };
     let rest_bits = float.bits.min(16) - float.exponent - k;
-    let sign = solo_fields.sign.filter(|_| rest_bits > 1);
+    let sign = solo.sign.filter(|_| rest_bits > 1);
     let fields = Split { word_bits: float.bits, rest_bits, base: 1, sign };
     let (cost, scaled) = try_scales(level, method, float, fields, row, columns, planes)?;
     let margin = if method == Method::Auto { n as u64 * u64::from(float.bits) / 400 } else { 0 };
-    (cost + margin < solo).then_some(scaled)
+    (cost + margin < solo.cost).then_some((scaled, digest))
 }
 
 /// Cost in bits of a chunk coded with its rows' (and columns') scales.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
 fn try_scales(
     level: Level,
     method: Method,
@@ -255,10 +260,10 @@ impl Scaled {
         n: usize,
         planes: &mut Planes,
         out: &mut Vec<u8>,
-    ) -> u8 {
+    ) -> Coder {
         let start = out.len();
         let lanes = plane::lanes_for(n);
-        out.extend_from_slice(&[plane::CONTEXTS, 0, 0, 0, 0, lanes.log2()]);
+        out.extend_from_slice(&[Coder::Contexts as u8, 0, 0, 0, 0, lanes.log2()]);
         out.extend_from_slice(&self.stored_tables);
         let tables: Vec<_> = self.tables.iter().map(rans::EncodeTable::new).collect();
         let ahead = std::mem::take(&mut planes.coder.ahead);
@@ -276,7 +281,7 @@ impl Scaled {
         }
         let len = (out.len() - start - plane::PREFIX) as u32;
         out[start + 1..start + plane::PREFIX].copy_from_slice(&len.to_le_bytes());
-        plane::CONTEXTS
+        Coder::Contexts
     }
 }
 

@@ -288,7 +288,7 @@ fn sizes(spec: ChunkSpec, words: &[u8], out: &mut [u8]) {
 
 for_every_level! {
 /// Exponents of `f32`.
-fn exponents(words: &[u8], out: &mut [u8]) {
+pub(super) fn exponents(words: &[u8], out: &mut [u8]) {
     each(out, words, |w: [u8; 4]| (u32::from_le_bytes(w) >> 23) as u8);
 }
 }

@@ -119,7 +119,7 @@ impl<'a> Decoder<'a> {
             Isa::Avx2 => unsafe {
                 avx2::decode_bf16(common, digits, escapes, rest, bytes, far, hash)
             },
-            _ => portable::decode_bf16(common, digits, escapes, rest, bytes),
+            _ => portable::decode_bf16(common, digits, escapes, rest, bytes, far, hash),
         };
         self.advance(taken)
     }

@@ -47,7 +47,7 @@ pub fn encode_bf16(
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
         Isa::Avx2 => unsafe { avx2::encode_bf16(common, bytes, rest, digits, escapes, hash) },
-        _ => portable::encode_bf16(common, bytes, rest, digits, escapes),
+        _ => portable::encode_bf16(common, bytes, rest, digits, escapes, hash),
     })
 }
 

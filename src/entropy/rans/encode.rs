@@ -68,7 +68,7 @@ impl<'a> Encoder<'a> {
         Encoder { states, lanes, start, out, n_left: n, n_coded, ahead }
     }
 
-    /// The same, which fetches what is read next meanwhile, where it has a kernel that does.
+    /// The same, which fetches what is read next meanwhile, where it has many lanes.
     pub(crate) fn fetching(self, ahead: Ahead) -> Self {
         Encoder { ahead, ..self }
     }
@@ -132,15 +132,15 @@ impl<'a> Encoder<'a> {
 
     fn words_of_4<const CTX: bool>(&mut self, input: Input) -> Option<usize> {
         let states = self.states.first_chunk_mut()?;
-        scalar::encode::<4, CTX>(input, states, self.out, self.start)
+        scalar::encode::<4, CTX>(input, states, self.out, self.start, Ahead::default())
     }
 
     fn words_of_64<const CTX: bool>(&mut self, level: Level, input: Input) -> Option<usize> {
         let (groups, last) = input.split_at(input.symbols.len() / 64 * 64);
         let (states, out) = (&mut self.states, &mut *self.out);
-        let end = scalar::encode::<64, CTX>(last, states, out, self.start)?;
+        let end = scalar::encode::<64, CTX>(last, states, out, self.start, Ahead::default())?;
         match level.isa() {
-            Isa::Scalar => scalar::encode::<64, CTX>(groups, states, out, end),
+            Isa::Scalar => scalar::encode::<64, CTX>(groups, states, out, end, self.ahead),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
             Isa::Avx2 => unsafe { avx2::encode::<CTX>(groups, states, out, end, self.ahead) },

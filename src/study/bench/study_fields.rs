@@ -101,7 +101,9 @@ fn coded_len(method: Method, parts: &[Part]) -> Result<u64> {
         codec::encode(method, part.dtype, &part.bytes, &mut coded)?;
         codec::decode(method, part.dtype, &coded, &mut back)?;
         if back != part.bytes {
-            return Err(Error::Corrupt(format!("{} does not give its input back", method.name())));
+            return Err(Error::Corrupt(
+                format!("{} does not give its input back", method.name()).into(),
+            ));
         }
         sum += coded.len() as u64;
     }

@@ -31,7 +31,7 @@ pub(super) fn put(bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(bytes);
         return Ok(());
     }
-    let failed = |e| Error::InvalidArgument(format!("liblzma cannot encode: {e}"));
+    let failed = |e| Error::InvalidArgument(format!("liblzma cannot encode: {e}").into());
     let mut options = LzmaOptions::new_preset(XZ_PRESET).map_err(failed)?;
     // The preset's window, or less where there is less to refer to: the encoder's memory is
     // many times the window, and a fresh one a stream is what short streams would wait for.

@@ -126,7 +126,7 @@ impl Forward<'_> {
         for ((entry, len), digest) in entries.iter().zip(&lens).zip(&digests) {
             if self.digests.file(start, start + len) != *digest {
                 let e = Error::Corrupt("the digest of the file does not match".into());
-                return Err(e.at(&entry.path));
+                return Err(e.in_file(&entry.path));
             }
             start += len;
         }
