@@ -132,7 +132,7 @@ fn restore(args: &Args, output: &Path, options: &RestoreOptions) -> Result<Resto
         }
         Err(e @ (Error::Corrupt(_) | Error::Truncated(_))) if keep_going => {
             let why = format!("{e}: --keep-going then needs a file to restore to: name it with -o");
-            return Err(Error::InvalidArgument(why).at(x.display()));
+            return Err(Error::InvalidArgument(why.into()).at(x.display()));
         }
         opened => opened?,
     };
