@@ -9,6 +9,7 @@ mod chain;
 pub(in crate::archive) mod decode;
 pub(in crate::archive) mod digest;
 mod file;
+pub(in crate::archive) mod headers;
 pub(in crate::archive) mod input;
 pub(in crate::archive) mod memory;
 pub(in crate::archive) mod open;

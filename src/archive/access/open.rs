@@ -1,6 +1,8 @@
 //! Opens an archive for random access.
 
-use super::{Base, base::Attached, digest::file_ends, file::ArchivedFile, tensor::Tensors};
+use super::{
+    Base, base::Attached, digest::file_ends, file::ArchivedFile, headers::Headers, tensor::Tensors,
+};
 use crate::{
     Error, Result,
     container::{
@@ -67,6 +69,8 @@ pub struct Archive<'a> {
     pub(in crate::archive) ends: Vec<u64>,
     pub(in crate::archive) digests: Vec<u128>,
     pub(in crate::archive) limits: Limits,
+    /// What is known of the file in which damage was found.
+    pub(in crate::archive) headers: Headers,
 }
 
 impl<'a> Archive<'a> {
@@ -178,6 +182,7 @@ impl<'a> Archive<'a> {
             ends,
             digests,
             limits,
+            headers: Headers::default(),
         })
     }
 

@@ -8,7 +8,7 @@ use crate::{
     format::{self, Parsed},
     source::Source,
 };
-use std::{collections::BTreeMap, fs::File, path::Path};
+use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc};
 
 /// A stretch of a file that could not be restored.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub(in crate::archive) fn damage(
     manifest: &Manifest,
     ends: &[u64],
     reason: &str,
-    parse: impl Fn(usize) -> Option<Parsed>,
+    parse: impl Fn(usize) -> Option<Arc<Parsed>>,
 ) -> Vec<Damage> {
     let mut parts: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
     // The visitor never fails.
@@ -118,7 +118,9 @@ impl Archive<'_> {
             // Others are at work, with most of the memory that there is.
             let first = self.chunk_at(self.start_of(entry))?;
             let fits = self.memory_of_chunk(first) <= Budget::new(&self.limits, 1).waiting();
-            fits.then(|| parse(manifest, entry, &self.bytes_of(entry)))?
+            let is_final = self.base_record.is_none() || self.attached().is_some();
+            let parse = || parse(manifest, entry, &self.bytes_of(entry));
+            fits.then(|| self.headers.of(entry, is_final, parse))?
         })
     }
 }

@@ -30,6 +30,7 @@ use crate::{
             base::Attached,
             decode::payload_of,
             digest::{Digests, stretches},
+            headers::Headers,
             memory::{Budget, memory_of, shed},
         },
         disk::{Protected, open_stream},
@@ -167,6 +168,7 @@ struct Forward<'s> {
     damage: Vec<Damage>,
     kept: Kept,
     base: &'s OnceLock<Attached>,
+    headers: Headers,
 }
 
 impl<'s> Forward<'s> {
@@ -188,6 +190,7 @@ impl<'s> Forward<'s> {
             damage: Vec::new(),
             kept: Kept::default(),
             base,
+            headers: Headers::default(),
         }
     }
 

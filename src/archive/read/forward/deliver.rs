@@ -172,9 +172,11 @@ impl Forward<'_> {
     }
 
     fn damage_of(&self, chunk: usize, pieces: &[Piece], reason: &str) -> Vec<Damage> {
-        damage(chunk, pieces, self.manifest, self.ends, reason, |entry| match &self.sink {
-            Sink::Target(target) => parse(self.manifest, entry, &target.file(entry).ok()?),
-            _ => None,
+        damage(chunk, pieces, self.manifest, self.ends, reason, |entry| {
+            let Sink::Target(target) = &self.sink else { return None };
+            // Where it says nothing yet, the rest of the header may still arrive.
+            let parse = || parse(self.manifest, entry, &target.file(entry).ok()?);
+            self.headers.of(entry, false, parse)
         })
     }
 }
