@@ -227,7 +227,15 @@ fn chunks_are_coded_within_the_limit_at_any_number_of_threads() {
     std::fs::write(&raw, floats(3 << 20)).unwrap();
     let limit = 40 * MIB;
     let limits = Limits { memory: limit as u64, ..Limits::default() };
-    for (method, dtype) in [("auto", "f32"), ("fast", "bf16"), ("max", "f64"), ("zstd", "f32")] {
+    for (method, dtype) in [
+        ("auto", "f32"),
+        ("auto", "u8"),
+        ("fast", "bf16"),
+        ("max", "bf16"),
+        ("max", "f64"),
+        ("zstd", "f32"),
+        ("raw", "f64"),
+    ] {
         for threads in [1, 2, 8] {
             let options = Options::default()
                 .with_method(Method::parse(method).unwrap())

@@ -111,8 +111,9 @@ pub(in crate::archive) fn memory_of(meta: &ChunkMeta, payload_len: u64) -> u64 {
 }
 
 /// Memory for making the records of a group of chunks of these lengths, each with so many bytes
-/// that it may be predicted from: what is read, a payload for each, and the scratch of one, of
-/// which whatever is tried holds a few times the chunk.
+/// that it may be predicted from: what is read, a payload for each, and the scratch of one, which
+/// holds a few times the chunk. Chunks of bytes take the most, 8.7 times their length in all; those
+/// of wider floats take 5 to 7.5 times that.
 pub(in crate::archive) fn memory_to_code(
     method: Method,
     chunks: impl Iterator<Item = (u64, u64)>,
@@ -124,11 +125,12 @@ pub(in crate::archive) fn memory_to_code(
         known = known.max(of_base);
     }
     let (times, fixed) = match method {
-        Method::Raw => (0, 0),
+        // Payloads and what is written grow by halves.
+        Method::Raw => (2, 0),
         // Tables of the dictionary, whatever the length.
         Method::Study(_) => (8, 96 << 20),
-        Method::Zstd => (1, 8 << 20),
-        _ => (8, 1 << 20),
+        Method::Zstd => (5, 1 << 20),
+        _ => (7, 1 << 20),
     };
     let scratch = largest.saturating_mul(times).saturating_add(fixed);
     all.saturating_mul(2).saturating_add(known).saturating_add(scratch)
