@@ -47,9 +47,10 @@ pub struct Limits {
     /// Largest decoded manifest, base record or index, in bytes, and 64 times the most files that
     /// one may list. Default 256 MiB, which is 4,194,304 files; not stored.
     pub table_len: u64,
-    /// Most memory that decoding takes for the chunks at hand, in bytes, on all threads together:
-    /// what they restore, their payloads, what they refer to and scratch. Fewer are decoded at
-    /// once where they are large; one that alone takes more is refused. What the caller holds, and
+    /// Most memory that coding and decoding take for the chunks at hand, in bytes, on all threads
+    /// together: their bytes, their payloads, what they refer to, scratch, and what waits to be
+    /// written in order. Fewer are at work at once where they are large; one that alone takes more
+    /// than 7/8 of it is refused. What the caller holds, and
     /// tables, come on top. Default 2 GiB; not stored.
     pub memory: u64,
 }

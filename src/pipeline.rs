@@ -80,44 +80,55 @@ pub fn run_ordered<S: Send>(
     work: impl Fn(&mut S) -> Result<()> + Sync,
     deliver: impl FnMut(&mut S) -> Result<()> + Send,
 ) -> Result<()> {
-    let memory = Memory { limit: u64::MAX, of: |_: &S| Ok(0) };
+    let memory = Memory { limit: u64::MAX, of: |_: &S| Ok(0), read: |_: &mut S| Ok(()) };
     run_within(workers, cancel, memory, new_state, take, work, deliver)
 }
 
 /// What the jobs of [`run_within`] may take together.
-pub struct Memory<F> {
-    /// Bytes of all jobs between `take` and the end of `deliver`. A job that takes more by itself
-    /// is done alone.
+pub struct Memory<F, R> {
+    /// Bytes of all jobs between `read` and the end of `deliver`. A job that takes more by itself
+    /// is done alone: whoever does not want that has `of` refuse it, which holds for any number of
+    /// threads.
     pub limit: u64,
     /// Bytes of the job that a state has just taken, or why it cannot be done.
     pub of: F,
+    /// Done in job order, one at a time, once there is memory for the job: reads what is large of
+    /// it, where `take` has read only what tells how large it is.
+    pub read: R,
 }
 
 /// As [`run_ordered`]; a job begins once there is memory for it beside those that have begun.
 /// After `deliver`, a state holds no more than what is small beside the limit.
 ///
 /// # Errors
-/// As for [`run_ordered`], and what `memory.of` returned.
-pub fn run_within<S: Send, F: Fn(&S) -> Result<u64> + Sync>(
+/// As for [`run_ordered`], and what `memory.of` and `memory.read` returned.
+pub fn run_within<S: Send, F, R>(
     workers: Workers<'_>,
     cancel: &Cancel,
-    memory: Memory<F>,
+    memory: Memory<F, R>,
     new_state: impl Fn() -> S + Sync,
     mut take: impl FnMut(&mut S) -> Result<bool> + Send,
     work: impl Fn(&mut S) -> Result<()> + Sync,
     mut deliver: impl FnMut(&mut S) -> Result<()> + Send,
-) -> Result<()> {
+) -> Result<()>
+where
+    F: Fn(&S) -> Result<u64> + Sync,
+    R: FnMut(&mut S) -> Result<()> + Send,
+{
+    let Memory { limit, of, mut read } = memory;
     if workers.count == 1 {
         let mut state = new_state();
         while take(&mut state)? {
             check(cancel)?;
-            (memory.of)(&state)?;
+            // It is alone, so there is nothing to wait for.
+            of(&state)?;
+            read(&mut state)?;
             work(&mut state)?;
             deliver(&mut state)?;
         }
         return Ok(());
     }
-    let source = Mutex::new((0usize, true, take));
+    let source = Mutex::new((0usize, true, take, read));
     let deliver = Mutex::new(deliver);
     let turns = Mutex::new(Turn {
         next: 0,
@@ -131,29 +142,32 @@ pub fn run_within<S: Send, F: Fn(&S) -> Result<u64> + Sync>(
     let spared = Condvar::new();
     let taken = |state: &mut S| {
         let mut source = lock(&source);
-        let (next, more, take) = &mut *source;
+        let (next, more, take, read) = &mut *source;
         let job = *next;
         if !*more {
             return (job, Ok(None));
         }
         let taken = check(cancel).and_then(|()| caught(|| take(state)));
         let taken = taken.and_then(|more| match more {
-            true => (memory.of)(state).map(Some),
+            true => of(state).map(Some),
             false => Ok(None),
         });
-        *more = matches!(taken, Ok(Some(_)));
         *next += 1;
         // Those before it need nothing that is held here, so they end, and room is made.
-        if let Ok(Some(bytes)) = taken {
+        let taken = taken.and_then(|bytes| {
+            let Some(bytes) = bytes else { return Ok(None) };
             let mut turn = lock(&turns);
             while turn.memory > 0
-                && turn.memory.saturating_add(bytes) > memory.limit
+                && turn.memory.saturating_add(bytes) > limit
                 && turn.failed.is_none()
             {
                 turn = spared.wait(turn).unwrap_or_else(PoisonError::into_inner);
             }
             turn.memory = turn.memory.saturating_add(bytes);
-        }
+            drop(turn);
+            caught(|| read(state)).map(|()| Some(bytes))
+        });
+        *more = matches!(taken, Ok(Some(_)));
         (job, taken)
     };
     // A state for the next job; none after a failure.
@@ -262,115 +276,4 @@ fn check(cancel: &Cancel) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn results_are_delivered_in_order_for_any_number_of_threads() {
-        let all = Threads::default();
-        for threads in [1, 2, 3, 8] {
-            let mut seen = Vec::new();
-            run_ordered(
-                all.workers(threads),
-                &Cancel::new(),
-                || (0, 0),
-                numbered(100, |state: &mut (usize, usize), job| state.0 = job),
-                |state| {
-                    state.1 = state.0 * 2;
-                    if state.0 % 7 == 0 {
-                        std::thread::yield_now();
-                    }
-                    Ok(())
-                },
-                |state| {
-                    assert_eq!(state.1, state.0 * 2);
-                    seen.push(state.0);
-                    Ok(())
-                },
-            )
-            .unwrap();
-            assert_eq!(seen, (0..100).collect::<Vec<_>>());
-        }
-    }
-
-    #[test]
-    fn the_earliest_failure_is_reported_and_nothing_after_it_delivered() {
-        let all = Threads::default();
-        for threads in [1, 2, 5] {
-            let mut last = None;
-            let result = run_ordered(
-                all.workers(threads),
-                &Cancel::new(),
-                || 0,
-                numbered(50, |state: &mut usize, job| *state = job),
-                |job| match *job {
-                    20 | 21 => Err(Error::Corrupt(job.to_string().into())),
-                    _ => Ok(()),
-                },
-                |job| {
-                    last = Some(*job);
-                    Ok(())
-                },
-            );
-            assert!(matches!(result, Err(Error::Corrupt(m)) if m == "20"));
-            assert_eq!(last, Some(19));
-        }
-    }
-
-    #[test]
-    fn jobs_under_way_take_no_more_memory_than_the_limit_unless_one_does_alone() {
-        let all = Threads::default();
-        for threads in [1, 2, 5] {
-            let (now, most) = (Mutex::new(0u64), Mutex::new(0u64));
-            let bytes = |job: usize| if job == 30 { 50 } else { 1 + job as u64 % 5 };
-            run_within(
-                all.workers(threads),
-                &Cancel::new(),
-                Memory { limit: 8, of: |job: &usize| Ok(bytes(*job)) },
-                || 0,
-                numbered(60, |state: &mut usize, job| *state = job),
-                |job| {
-                    let mut now = lock(&now);
-                    *now += bytes(*job);
-                    assert!(*now <= 8 || *job == 30 && *now == 50, "{now} bytes");
-                    let mut most = lock(&most);
-                    *most = most.max(*now);
-                    Ok(())
-                },
-                |job| {
-                    *lock(&now) -= bytes(*job);
-                    Ok(())
-                },
-            )
-            .unwrap();
-            assert_eq!(*lock(&most), 50);
-        }
-    }
-
-    #[test]
-    fn a_failure_wakes_those_that_wait_for_memory() {
-        let result = run_within(
-            Threads::default().workers(4),
-            &Cancel::new(),
-            Memory { limit: 2, of: |_: &usize| Ok(2) },
-            || 0,
-            numbered(50, |state: &mut usize, job| *state = job),
-            |job| if *job == 9 { Err(Error::Corrupt("9".into())) } else { Ok(()) },
-            |_| Ok(()),
-        );
-        assert!(matches!(result, Err(Error::Corrupt(m)) if m == "9"));
-    }
-
-    #[test]
-    fn a_panic_in_a_worker_becomes_an_error_and_nobody_waits_for_it() {
-        let result = run_ordered(
-            Threads::default().workers(4),
-            &Cancel::new(),
-            || 0,
-            numbered(50, |state: &mut usize, job| *state = job),
-            |job| if *job == 9 { panic!("on purpose") } else { Ok(()) },
-            |_| Ok(()),
-        );
-        assert!(matches!(result, Err(Error::Io { .. })));
-    }
-}
+mod tests;

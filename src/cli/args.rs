@@ -29,7 +29,7 @@ pub struct Common {
     /// so does gpu, with a note, where there is none
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: Device,
-    /// Most memory for the chunks that are decoded at the same time: bytes, or a number with k, M,
+    /// Most memory for the chunks that are at work at the same time: bytes, or a number with k, M,
     /// G, KiB, MiB, GiB (default: 2GiB). Fewer are at work at once where they are large
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub memory: Option<u64>,

@@ -92,8 +92,9 @@ pub fn run(args: Args) -> Result<Outcome> {
                 restored.files,
                 seconds,
                 report::gb_per_s(restored.bytes, seconds),
-                match restored.damage.len() {
-                    0 => String::new(),
+                match restored.damage.iter().filter(|d| d.len > 0).count() {
+                    0 if restored.damage.is_empty() => String::new(),
+                    0 => "; the archive is damaged".into(),
                     n => format!("; {n} stretches are damaged and read as zeros"),
                 }
             ),
@@ -128,6 +129,10 @@ fn restore(args: &Args, output: &Path, options: &RestoreOptions) -> Result<Resto
             log::debug!("reading forward: {e}");
             let mut input = File::open(x).map_err(|e| report::io("open", x, e))?;
             return decompress_stream(&mut input, output, options).map_err(at);
+        }
+        Err(e @ (Error::Corrupt(_) | Error::Truncated(_))) if keep_going => {
+            let why = format!("{e}: --keep-going then needs a file to restore to: name it with -o");
+            return Err(Error::InvalidArgument(why.into()).at(x.display()));
         }
         opened => opened?,
     };

@@ -101,6 +101,10 @@ pub fn damage(damage: &[Damage]) {
             true => String::new(),
             false => format!(" (tensor {})", tensors.join(", ")),
         };
+        if d.len == 0 {
+            error(&format!("{}: what came of it was restored, but {}", d.file, d.reason));
+            continue;
+        }
         error(&format!(
             "{}: bytes {} to {}{tensors} in chunk {} are lost: {}",
             d.file,

@@ -37,6 +37,11 @@ pub struct Workers<'t> {
 }
 
 impl Workers<'_> {
+    /// How many they are.
+    pub fn count(self) -> usize {
+        self.count
+    }
+
     /// Calls `f` with a scope on at least as many threads as there are workers. Calls at the same
     /// time have threads of their own, so that none waits for another.
     pub(super) fn scope<'s>(self, f: impl FnOnce(&Scope<'s>) + Send) -> Result<()> {

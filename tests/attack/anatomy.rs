@@ -160,9 +160,10 @@ impl Anatomy {
     }
 }
 
-/// The digest of decoded bytes, as chunks and leaves have it.
+/// The digest of decoded bytes, as chunks and stretches have it: the hash of the hashes of leaves.
 pub fn digest(bytes: &[u8]) -> u64 {
-    XxHash3_64::oneshot(bytes)
+    let hashes = bytes.chunks(16 << 10).map(|leaf| XxHash3_64::oneshot(leaf).to_le_bytes());
+    XxHash3_64::oneshot(hashes.collect::<Vec<_>>().as_flattened())
 }
 
 /// The decoded manifest of an archive that may be damaged.

@@ -180,3 +180,40 @@ fn the_advice_to_keep_going_is_given_only_where_it_helps() {
     let out = at.piped(&["decompress", "-", "-o", "back"], &good[..good.len() - 1000]);
     assert!(!super::stderr(&out).contains(advice));
 }
+
+#[test]
+fn a_damaged_header_or_index_is_told_and_not_passed_over_by_whoever_keeps_going() {
+    let at = damaged();
+    at.ok(&["compress", "d", "--force"]);
+    let sound = at.read("d.lmc");
+    // A reserved field of the header, and the last byte of the index.
+    for (place, what) in [(18, "header"), (sound.len() - 33, "index")] {
+        let mut bytes = sound.clone();
+        bytes[place] ^= 1;
+        at.write("d.lmc", &bytes);
+        at.fails(1, &["verify", "d.lmc", "--keep-going"]);
+        at.fails(1, &["decompress", "d.lmc", "-o", "back"]);
+        let text = at.fails(1, &["decompress", "d.lmc", "-o", "back", "--keep-going"]);
+        assert!(text.contains(what), "{text}");
+        for file in ["a.safetensors", "b.safetensors", "c.txt"] {
+            assert!(at.read(&format!("back/{file}")) == at.read(&format!("d/{file}")));
+        }
+        std::fs::remove_dir_all(at.path("back")).unwrap();
+        let text = at.fails(2, &["decompress", "d.lmc", "-o", "-", "--keep-going"]);
+        assert!(text.contains("-o"), "{text}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn what_takes_bytes_in_order_only_is_refused_by_whoever_keeps_going_on_a_pipe() {
+    let at = damaged();
+    for out in ["-", "/dev/null"] {
+        let mut command = at.command(&["decompress", "-", "-o", out, "--keep-going"]);
+        let archive = std::fs::File::open(at.path("d.lmc")).unwrap();
+        let done = command.stdin(archive).output().unwrap();
+        let text = super::stderr(&done);
+        assert_eq!(done.status.code(), Some(2), "{text}");
+        assert!(text.contains("file"), "{text}");
+    }
+}

@@ -97,3 +97,69 @@ fn every_truncation_and_every_flipped_bit_of_a_valid_file_is_tiled() {
         }
     }
 }
+
+/// Numbers at which sums and products of 16, 32 and 64 bits run over.
+const NUMBERS: [u64; 12] = [
+    0,
+    1,
+    0x7fff,
+    0xffff,
+    0x7fff_ffff,
+    0xffff_ffff,
+    1 << 32,
+    (1 << 63) - 1,
+    1 << 63,
+    u64::MAX / 4 + 1,
+    u64::MAX - 7,
+    u64::MAX,
+];
+
+#[test]
+fn binary_numbers_of_any_size_anywhere_are_tiled() {
+    for file in valid_files() {
+        let mut changed = file.clone();
+        for at in 0..file.len() {
+            for number in NUMBERS {
+                for width in [2, 4, 8].into_iter().filter(|w| at + w <= file.len()) {
+                    // What does not fit is said by a wider number.
+                    if width < 8 && number >> (8 * width) != 0 {
+                        continue;
+                    }
+                    changed[at..at + width].copy_from_slice(&number.to_le_bytes()[..width]);
+                    check(&changed);
+                    if width == 8 {
+                        changed[at..at + 8].reverse();
+                        check(&changed);
+                    }
+                    changed[at..at + width].copy_from_slice(&file[at..at + width]);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn decimal_numbers_of_any_size_anywhere_are_tiled() {
+    let json = |shape: &str, begin: &str, end: &str| {
+        let entry =
+            format!("\"dtype\":\"F32\",\"shape\":[{shape}],\"data_offsets\":[{begin},{end}]");
+        safetensors::file(&format!("{{\"a\":{{{entry}}}}}"), 24)
+    };
+    let numbers: Vec<String> = NUMBERS.iter().map(u64::to_string).collect();
+    let more = ["18446744073709551616", "-1", "1e19", "0.5", "24"].map(String::from);
+    let numbers: Vec<&String> = numbers.iter().chain(&more).collect();
+    for a in &numbers {
+        for b in &numbers {
+            check(&json(a, b, "24"));
+            check(&json("6", a, b));
+            check(&json(&format!("{a},{b}"), "0", "24"));
+            check(&json(&format!("0,{a},{b}"), "0", "0"));
+            for order in ["False", "True"] {
+                let shape = format!("({a}, {b}, )");
+                let header =
+                    format!("{{'descr': '<c16', 'fortran_order': {order}, 'shape': {shape}, }}");
+                check(&npy::file(1, &header, &[0; 24]));
+            }
+        }
+    }
+}

@@ -36,9 +36,24 @@ const TIMES: u64 = 8;
 pub(in crate::archive) struct Below {
     chunks: BTreeMap<usize, Vec<u8>>,
     spare: Vec<Vec<u8>>,
+    /// Most bytes that are prepared in one link; see also [`LEAST`].
+    most: u64,
 }
 
 impl Below {
+    /// Bounds what is prepared from now on in one link. Without that, nothing is.
+    pub fn limit(&mut self, most: u64) {
+        self.most = most;
+    }
+
+    /// Gives back what was prepared, and what of the memory for it has more than `most` bytes.
+    pub fn shed(&mut self, most: usize) {
+        if self.chunks.values().chain(&self.spare).any(|b| b.capacity() > most) {
+            self.chunks.clear();
+            self.spare.clear();
+        }
+    }
+
     fn replace(&mut self, chunks: BTreeMap<usize, Vec<u8>>) {
         let old = std::mem::replace(&mut self.chunks, chunks);
         self.spare.extend(old.into_values());
@@ -88,7 +103,7 @@ impl Base {
         buffers: &mut Buffers,
     ) {
         buffers.below.replace(BTreeMap::new());
-        let Some(needs) = self.needs(pieces) else { return };
+        let Some(needs) = self.needs(pieces, buffers.below.most) else { return };
         for (archive, chunks) in needs.into_iter().rev() {
             buffers.forget_group();
             let mut decoded = BTreeMap::new();
@@ -121,13 +136,18 @@ impl Base {
     }
 
     /// The chunks that reading these pieces needs in every archive of the chain, or `None` where
-    /// they are too many.
-    fn needs(&self, pieces: &[Piece]) -> Option<Vec<(&Archive<'static>, BTreeSet<usize>)>> {
+    /// they are too many, or have more than `most` bytes in one archive.
+    fn needs(
+        &self,
+        pieces: &[Piece],
+        most: u64,
+    ) -> Option<Vec<(&Archive<'static>, BTreeSet<usize>)>> {
         let mut found = Vec::new();
         let mut pieces = pieces.to_vec();
         let mut next = Some(self);
         while let Some(archive) = next.and_then(Base::archive).filter(|_| !pieces.is_empty()) {
-            let limit = LEAST + TIMES * pieces.iter().map(|p| p.len).sum::<u64>();
+            let asked = pieces.iter().fold(0u64, |sum, p| sum.saturating_add(p.len));
+            let limit = asked.saturating_mul(TIMES).saturating_add(LEAST).min(most);
             let chunks = archive.closure(&pieces, limit)?;
             let attached = archive.attached();
             pieces = match &attached {
@@ -153,6 +173,11 @@ impl Archive<'_> {
             let _ = self.base.set(Attached::new(record, base)?);
         }
         Ok(())
+    }
+
+    /// Whether it is a delta to an archive.
+    pub(in crate::archive) fn rests_on_archive(&self) -> bool {
+        self.attached().is_some_and(|attached| attached.base().archive().is_some())
     }
 
     /// The base, where there is one.

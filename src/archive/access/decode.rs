@@ -1,10 +1,15 @@
 //! Decodes single chunks of an open archive.
 
-use super::{Archive, chain::Below, open::ChunkInfo};
+use super::{
+    Archive,
+    chain::Below,
+    memory::{Budget, memory_of, shed},
+    open::ChunkInfo,
+};
 use crate::{
     Error, Result,
-    codec::{self, Form, Scratch},
-    container::{ChunkMeta, Limits, Origin, Piece, RecordHeader, RecordType},
+    codec::{self, Scratch},
+    container::{ChunkMeta, Origin, Piece, RecordHeader, RecordType},
     simd::Level,
 };
 use std::ops::Range;
@@ -52,7 +57,7 @@ impl Archive<'_> {
     }
 
     /// Memory for decoding a chunk and whatever it needs of the archive.
-    fn memory_of_chunk(&self, i: usize) -> u64 {
+    pub(in crate::archive) fn memory_of_chunk(&self, i: usize) -> u64 {
         let chunk = &self.chunks[i];
         let coded = chunk.meta.copy_of.and_then(|source| self.chunk_at(source)).unwrap_or(i);
         let stored = &self.chunks[coded];
@@ -78,21 +83,28 @@ impl Archive<'_> {
         lens.fold(0u64, u64::saturating_add).saturating_mul(2)
     }
 
-    /// Memory for decoding these chunks one after another.
+    /// Memory for decoding a chunk, with whatever it needs of the archive.
     ///
     /// # Errors
-    /// `LimitExceeded`, with the chunk's place, where that is more than the limit.
+    /// `LimitExceeded` where that is more than there is.
+    pub(in crate::archive) fn check_memory(&self, chunk: usize, budget: &Budget) -> Result<u64> {
+        budget.check(self.memory_of_chunk(chunk), "decoding")
+    }
+
+    /// Memory for decoding these chunks one after another, without those that take more than there
+    /// is: they are refused when it is their turn.
     pub(in crate::archive) fn memory_of_chunks(
         &self,
         chunks: Range<usize>,
-        limits: &Limits,
-    ) -> Result<u64> {
-        let mut most = 0;
-        for i in chunks {
-            let memory = within(self.memory_of_chunk(i), limits);
-            most = memory.map_err(|e| e.in_chunk(i))?.max(most);
+        budget: &Budget,
+    ) -> u64 {
+        let each = chunks.filter_map(|i| self.check_memory(i, budget).ok());
+        let memory = each.max().unwrap_or(0);
+        budget.add(memory);
+        match self.rests_on_archive() {
+            true => memory.saturating_add(budget.link(memory).saturating_mul(2)),
+            false => memory,
         }
-        Ok(most)
     }
 
     /// Finds what each reference of a chunk names: in memory already, or else it is read into
@@ -199,60 +211,17 @@ pub(in crate::archive) struct Buffers {
     pub below: Below,
 }
 
-/// Buffers of more bytes are not kept for the next chunk: those of ordinary chunks are smaller,
-/// and every worker keeps some.
-pub(in crate::archive) const LARGEST_KEPT: usize = 4 << 20;
-
-/// Gives a large buffer back.
-pub(in crate::archive) fn shed(buffer: &mut Vec<u8>) {
-    if buffer.capacity() > LARGEST_KEPT {
-        *buffer = Vec::new();
-    }
-}
-
-/// Memory for decoding a chunk: its bytes, its payload, what it refers to, and scratch.
-pub(in crate::archive) fn memory_of(meta: &ChunkMeta, payload_len: u64) -> u64 {
-    let len = meta.len();
-    // Coders of planes hold the planes; predictors hold contexts and lanes beside them.
-    let scratch = match meta.form {
-        Form::Copy | Form::Stored | Form::Constant => 0,
-        // What it was made of, in 32 bits, and each code as it is and as it was predicted.
-        Form::Derived => {
-            (len / meta.dtype.word_len() as u64).saturating_mul(10 * meta.dtype.group_elements())
-        }
-        Form::Zstd | Form::Split | Form::Group | Form::Quantised => len,
-        _ => len.saturating_mul(3),
-    };
-    let parts = [len, payload_len, scratch];
-    let known = meta.references.iter().map(|r| r.len());
-    parts.into_iter().chain(known).fold(0, u64::saturating_add)
-}
-
-/// The same number, unless it is above the limit.
-pub(in crate::archive) fn within(memory: u64, limits: &Limits) -> Result<u64> {
-    if memory > limits.memory {
-        return Err(Error::LimitExceeded(
-            format!(
-                "decoding it takes {memory} bytes of memory, more than the limit of {}: raise \
-             Limits::memory, or --memory of the command",
-                limits.memory
-            )
-            .into(),
-        ));
-    }
-    Ok(memory)
-}
-
 impl Buffers {
-    /// Gives back what was only needed for large chunks.
-    pub fn shed(&mut self) {
-        shed(&mut self.record);
-        self.known.iter_mut().for_each(shed);
-        if self.kept.iter().any(|(_, b)| b.capacity() > LARGEST_KEPT) {
+    /// Gives back what has more than `most` bytes.
+    pub fn shed(&mut self, most: usize) {
+        shed(&mut self.record, most);
+        self.known.iter_mut().for_each(|known| shed(known, most));
+        if self.kept.iter().any(|(_, b)| b.capacity() > most) {
             self.kept.clear();
         }
-        self.spare.retain(|b| b.capacity() <= LARGEST_KEPT);
-        if std::mem::take(&mut self.largest) > LARGEST_KEPT {
+        self.spare.retain(|b| b.capacity() <= most);
+        self.below.shed(most);
+        if std::mem::take(&mut self.largest) > most {
             self.scratch = Scratch::default();
         }
     }

@@ -2,7 +2,8 @@
 
 use super::{
     Archive,
-    decode::{Buffers, shed},
+    decode::Buffers,
+    memory::{Budget, LARGEST_KEPT, shed},
     open::no_entry,
 };
 use crate::{
@@ -112,20 +113,26 @@ impl Archive<'_> {
             from += n as u64;
             i += 1;
         }
+        let workers = pipeline::worker_count(self.threads).min(stretches.len().max(1));
+        let budget = Budget::new(&self.limits, workers);
         let memory = |(_, job): &(State, usize)| {
             let chunk = stretches[*job].lock().unwrap_or_else(PoisonError::into_inner).chunk;
-            self.memory_of_chunks(chunk..chunk + 1, &self.limits)
+            Ok(self.memory_of_chunks(chunk..chunk + 1, &budget))
         };
         pipeline::run_within(
-            self.kept.workers(pipeline::worker_count(self.threads).min(stretches.len().max(1))),
+            self.kept.workers(workers),
             cancel,
-            pipeline::Memory { limit: self.limits.memory, of: memory },
+            pipeline::Memory {
+                limit: budget.at_work(),
+                of: memory,
+                read: |_: &mut (State, usize)| Ok(()),
+            },
             || (State::default(), 0),
             numbered(stretches.len(), |(_, job): &mut (State, usize), i| *job = i),
             |(state, job)| {
                 let mut stretch = stretches[*job].lock().unwrap_or_else(PoisonError::into_inner);
                 let chunk = stretch.chunk;
-                let bytes = state.chunk(self, chunk).map_err(|e| e.in_chunk(chunk))?;
+                let bytes = state.chunk(self, chunk, &budget).map_err(|e| e.in_chunk(chunk))?;
                 for (at, out) in &mut stretch.parts {
                     out.copy_from_slice(&bytes[*at..][..out.len()]);
                 }
@@ -202,22 +209,23 @@ impl State {
         self.cache.is_empty() || (self.cache.len() < CACHED && kept.saturating_add(len) <= most)
     }
 
-    fn chunk(&mut self, archive: &Archive<'_>, chunk: usize) -> Result<&[u8]> {
+    fn chunk(&mut self, archive: &Archive<'_>, chunk: usize, budget: &Budget) -> Result<&[u8]> {
         let at = match self.cache.iter().position(|(c, _)| *c == chunk) {
             Some(at) => at,
             None => {
-                archive.memory_of_chunks(chunk..chunk + 1, &archive.limits)?;
+                let memory = archive.check_memory(chunk, budget)?;
+                self.buffers.below.limit(budget.link(memory));
                 let len = archive.chunks[chunk].meta.len();
                 let mut bytes = Vec::new();
                 while !self.has_room(len, archive.limits.memory / 2) {
                     bytes = self.cache.remove(0).1;
                 }
-                shed(&mut bytes);
+                shed(&mut bytes, LARGEST_KEPT);
                 bytes.clear();
                 bytes.resize(len as usize, 0);
                 archive.prepare_chunk(chunk, archive.level, &mut self.buffers);
                 archive.decode_chunk(chunk, archive.level, &mut self.buffers, &mut bytes)?;
-                self.buffers.shed();
+                self.buffers.shed(LARGEST_KEPT);
                 self.cache.push((chunk, bytes));
                 self.cache.len() - 1
             }
@@ -254,6 +262,7 @@ impl Reader {
 
 impl State {
     fn read(&mut self, archive: &Archive<'_>, mut from: u64, mut buf: &mut [u8]) -> io::Result<()> {
+        let budget = Budget::new(&archive.limits, 1);
         let places = &archive.places;
         let mut i = places.partition_point(|p| p.piece.offset + p.piece.len <= from);
         while !buf.is_empty() {
@@ -261,7 +270,7 @@ impl State {
             let skip = from - piece.offset;
             let n = (piece.len - skip).min(buf.len() as u64) as usize;
             let chunk = chunk as usize;
-            let bytes = self.chunk(archive, chunk).map_err(|e| match e {
+            let bytes = self.chunk(archive, chunk, &budget).map_err(|e| match e {
                 Error::Io { .. } => io::Error::other(e.in_chunk(chunk)),
                 e => io::Error::new(io::ErrorKind::InvalidData, e.in_chunk(chunk)),
             })?;

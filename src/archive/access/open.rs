@@ -1,6 +1,8 @@
 //! Opens an archive for random access.
 
-use super::{Base, base::Attached, digest::file_ends, file::ArchivedFile, tensor::Tensors};
+use super::{
+    Base, base::Attached, digest::file_ends, file::ArchivedFile, headers::Headers, tensor::Tensors,
+};
 use crate::{
     Error, Result,
     container::{
@@ -70,6 +72,8 @@ pub struct Archive<'a> {
     pub(in crate::archive) limits: Limits,
     /// For what is read of it without options.
     pub(in crate::archive) level: Level,
+    /// What is known of the file in which damage was found.
+    pub(in crate::archive) headers: Headers,
 }
 
 impl<'a> Archive<'a> {
@@ -182,6 +186,7 @@ impl<'a> Archive<'a> {
             digests,
             limits,
             level: Level::best(),
+            headers: Headers::default(),
         })
     }
 

@@ -96,6 +96,18 @@ macro_rules! of_both {
                 self
             }
 
+            /// Bounds on the memory of the work, and on what an archive may ask for.
+            #[must_use]
+            pub fn with_limits(mut self, limits: Limits) -> Self {
+                self.0.limits = limits;
+                self
+            }
+
+            /// Bounds on the memory of the work, and on what an archive may ask for.
+            pub fn limits(&self) -> Limits {
+                self.0.limits
+            }
+
             /// Worker threads; 0 is one a core.
             pub fn threads(&self) -> usize {
                 self.0.threads
@@ -178,17 +190,5 @@ impl RestoreOptions {
     pub fn with_damage(mut self, damage: OnDamage) -> Self {
         self.0.damage = damage;
         self
-    }
-
-    /// Bounds on what an archive may ask for.
-    #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
-        self.0.limits = limits;
-        self
-    }
-
-    /// Bounds on what an archive may ask for.
-    pub fn limits(&self) -> Limits {
-        self.0.limits
     }
 }

@@ -3,12 +3,12 @@
 use super::{receiver::Receiver, target::scatter};
 use crate::{
     Error,
-    archive::access::{Archive, open::ChunkInfo},
+    archive::access::{Archive, memory::Budget, open::ChunkInfo},
     container::{Limits, Manifest, Name, Piece},
     format::{self, Parsed},
     source::Source,
 };
-use std::{collections::BTreeMap, fs::File, path::Path};
+use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc};
 
 /// A stretch of a file that could not be restored.
 #[derive(Clone, Debug)]
@@ -20,7 +20,8 @@ pub struct Damage {
     pub file: Name,
     /// First byte within the file.
     pub offset: u64,
-    /// Number of bytes; they read as zero in what was restored.
+    /// Number of bytes; they read as zero in what was restored. 0 where the archive itself is
+    /// damaged, and no bytes are known to be lost with it.
     pub len: u64,
     /// Tensors with bytes in this stretch; empty where they cannot be told.
     pub tensors: Vec<String>,
@@ -47,7 +48,7 @@ pub(in crate::archive) fn damage(
     manifest: &Manifest,
     ends: &[u64],
     reason: &str,
-    parse: impl Fn(usize) -> Option<Parsed>,
+    parse: impl Fn(usize) -> Option<Arc<Parsed>>,
 ) -> Vec<Damage> {
     let mut parts: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
     // The visitor never fails.
@@ -114,7 +115,12 @@ impl Archive<'_> {
         let ChunkInfo { meta, .. } = &self.chunks[chunk];
         let manifest = &self.manifest;
         damage(chunk, &meta.pieces, manifest, &self.ends, reason, |entry| {
-            parse(manifest, entry, &self.bytes_of(entry))
+            // Others are at work, with most of the memory that there is.
+            let first = self.chunk_at(self.start_of(entry))?;
+            let fits = self.memory_of_chunk(first) <= Budget::new(&self.limits, 1).waiting();
+            let is_final = self.base_record.is_none() || self.attached().is_some();
+            let parse = || parse(manifest, entry, &self.bytes_of(entry));
+            fits.then(|| self.headers.of(entry, is_final, parse))?
         })
     }
 }

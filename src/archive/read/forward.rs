@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Nothing that the archive states is allocated before its bytes have arrived, except for a
-//! chunk's decoded length, which [`Limits::chunk_len`] bounds. Copies are read back from the
+//! chunk's decoded length, which the limits bound. A payload is read once there is memory for it
+//! and for decoding it. Copies are read back from the
 //! target; chunks that refer to others of their group are decoded when those have been delivered.
 //! A pipe cannot be read back: what copies may repeat is kept in a temporary file (`spool`).
 
@@ -27,8 +28,10 @@ use crate::{
     archive::{
         access::{
             base::Attached,
-            decode::{LARGEST_KEPT, memory_of, payload_of, shed, within},
+            decode::payload_of,
             digest::{Digests, stretches},
+            headers::Headers,
+            memory::{Budget, memory_of, shed},
         },
         disk::{Protected, open_stream},
         options::{Options, RestoreOptions},
@@ -41,7 +44,7 @@ use std::{
     collections::HashMap,
     io::{Read, Write},
     path::Path,
-    sync::OnceLock,
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 /// Restores an archive that arrives through a pipe to the file or directory `out`.
@@ -61,6 +64,14 @@ pub fn decompress_stream(
     let keep_going = options.keeps_going();
     Protected::of(options).refuse(out)?;
     if let Some(mut stream) = open_stream(out)? {
+        if keep_going {
+            let why = format!(
+                "what is damaged cannot be left out of {}, which takes bytes in order only: \
+                 restore to a file",
+                out.display()
+            );
+            return Err(Error::InvalidArgument(why.into()));
+        }
         return decompress_to_writer(reader, &mut stream, given);
     }
     let mut receiver = Receiver::new(reader, options.limits, keep_going)?;
@@ -94,7 +105,8 @@ pub fn decompress_to_writer(
         ));
     }
     let ends = ends_of(&manifest);
-    let sink = Sink::Writer(InOrder::new(out), Spool::new());
+    let waiting = Budget::new(&options.limits, 1).waiting();
+    let sink = Sink::Writer(InOrder::new(out, waiting), Spool::new());
     Forward::new(&manifest, &ends, sink, false, &OnceLock::new()).run(receiver, options)
 }
 
@@ -118,6 +130,12 @@ enum Sink<'s> {
     Target(&'s Target<'s>),
     /// A pipe, and what copies may repeat.
     Writer(InOrder<'s>, Spool),
+}
+
+/// What arrives, and why nothing more does.
+struct Incoming<'r> {
+    receiver: Receiver<'r>,
+    stopped: Option<Error>,
 }
 
 /// One worker's record and what became of it.
@@ -150,6 +168,7 @@ struct Forward<'s> {
     damage: Vec<Damage>,
     kept: Kept,
     base: &'s OnceLock<Attached>,
+    headers: Headers,
 }
 
 impl<'s> Forward<'s> {
@@ -171,10 +190,11 @@ impl<'s> Forward<'s> {
             damage: Vec::new(),
             kept: Kept::default(),
             base,
+            headers: Headers::default(),
         }
     }
 
-    fn run(mut self, mut receiver: Receiver<'_>, options: &Options) -> Result<Restored> {
+    fn run(mut self, receiver: Receiver<'_>, options: &Options) -> Result<Restored> {
         let keep_going = self.keep_going;
         let ends = self.ends;
         let base = self.base;
@@ -183,20 +203,47 @@ impl<'s> Forward<'s> {
             Sink::Target(target) => Some(target),
             _ => None,
         };
-        let mut stopped = None;
+        let workers = options.workers(usize::MAX);
+        let budget = Budget::new(&options.limits, workers.count());
+        let shared = Mutex::new(Incoming { receiver, stopped: None });
+        let incoming = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_pipe = matches!(self.sink, Sink::Writer(..));
+        // What decoding a chunk takes that copies may repeat.
+        let mut sources: HashMap<u64, u64> = HashMap::new();
         let mut chunk = 0;
         // Bytes of the group at hand, and of those that are kept until the next job is delivered.
         let (mut group, mut kept) = (0u64, 0u64);
         let memory = |w: &Worker| Ok(w.memory);
+        // What of a record comes before the payload has been read.
+        let read = |w: &mut Worker| {
+            let mut incoming = incoming();
+            let done = match w.damage {
+                None => incoming.receiver.payload(&mut w.record),
+                Some(_) => incoming.receiver.skip_payload(&mut w.record),
+            };
+            match done {
+                Err(e) if keep_going && is_content(&e) => {
+                    incoming.stopped = Some(e);
+                    (w.meta, w.damage) = (None, None);
+                    Ok(())
+                }
+                done => done.map_err(|e| e.in_chunk(w.chunk)),
+            }
+        };
         pipeline::run_within(
-            options.workers(usize::MAX),
+            workers,
             &options.cancel,
-            Memory { limit: options.limits.memory, of: memory },
+            Memory { limit: budget.at_work(), of: memory, read },
             Worker::default,
             |w: &mut Worker| {
+                let mut incoming = incoming();
+                let Incoming { receiver, stopped } = &mut *incoming;
+                if stopped.is_some() {
+                    return Ok(false);
+                }
                 w.meta = match receiver.chunk(&mut w.record) {
                     Err(e) if keep_going && is_content(&e) => {
-                        stopped = Some(e);
+                        *stopped = Some(e);
                         None
                     }
                     done => done.map_err(|e| e.in_chunk(chunk))?,
@@ -211,15 +258,27 @@ impl<'s> Forward<'s> {
                     kept = group;
                     group = if meta.continues_group { group } else { 0 };
                     group = group.saturating_add(meta.len());
-                    let decoding = memory_of(meta, w.record.payload.len() as u64);
-                    w.memory = within(decoding.saturating_add(kept), &options.limits)
-                        .map_err(|e| e.in_chunk(chunk))?;
+                    let mut decoding = memory_of(meta, w.record.payload_len.into());
+                    if is_pipe {
+                        let source = meta.copy_of.and_then(|source| sources.get(&source));
+                        decoding = decoding.saturating_add(source.copied().unwrap_or(0));
+                        sources.insert(meta.offset(), decoding);
+                    }
+                    let memory = budget.check(decoding.saturating_add(kept), "decoding");
+                    w.memory = match memory {
+                        Err(e) if keep_going => {
+                            w.damage = Some(e);
+                            0
+                        }
+                        memory => memory.map_err(|e| e.in_chunk(chunk))?,
+                    };
+                    budget.add(w.memory);
                 }
                 w.chunk = chunk;
                 chunk += 1;
                 Ok(w.meta.is_some())
             },
-            |w| match w.decode(options, ends, target, base.get(), None) {
+            |w| match w.decode_now(options, ends, target, base.get()) {
                 Err(e) if is_content(&e) => {
                     w.damage = Some(e);
                     Ok(())
@@ -232,10 +291,13 @@ impl<'s> Forward<'s> {
                 if let Some(progress) = &options.progress {
                     progress(len);
                 }
-                w.shed();
+                w.shed(budget.kept());
                 Ok(())
             },
         )?;
+        let Incoming { receiver, stopped } =
+            shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let header_fault = receiver.header_fault();
         let mut lens: Vec<u64> = self.manifest.entries.iter().map(|e| e.len).collect();
         match stopped {
             Some(e) => self.add_holes(&e),
@@ -247,6 +309,9 @@ impl<'s> Forward<'s> {
         let files = self.manifest.entries.iter().filter(|e| e.kind != EntryKind::Directory);
         let mut restored = Restored { files: files.count() as u64, ..Restored::default() };
         restored.bytes = lens.iter().sum();
+        if let Some(e) = header_fault {
+            self.damage.insert(0, self.damage_of_archive(0, 0, &e));
+        }
         restored.damage = self.damage;
         if let Sink::Writer(out, _) = self.sink {
             out.finish()?;
@@ -261,15 +326,29 @@ fn refers_to_siblings(meta: &ChunkMeta) -> bool {
 }
 
 impl Worker {
-    /// Gives back what was only needed for a large chunk.
-    fn shed(&mut self) {
-        if self.bytes.len().max(self.largest) > LARGEST_KEPT {
+    /// Gives back what has more than `most` bytes.
+    fn shed(&mut self, most: usize) {
+        if self.bytes.len().max(self.largest) > most {
             self.scratch = Scratch::default();
         }
         self.largest = 0;
-        shed(&mut self.bytes);
-        shed(&mut self.record.payload);
-        self.known.iter_mut().for_each(shed);
+        shed(&mut self.bytes, most);
+        shed(&mut self.record.payload, most);
+        self.known.iter_mut().for_each(|known| shed(known, most));
+    }
+
+    /// Decodes a chunk that need not wait for others, unless it has been given up.
+    fn decode_now(
+        &mut self,
+        options: &Options,
+        ends: &[u64],
+        target: Option<&Target<'_>>,
+        base: Option<&Attached>,
+    ) -> Result<()> {
+        match self.damage {
+            None => self.decode(options, ends, target, base, None),
+            Some(_) => Ok(()),
+        }
     }
 
     /// Decodes a chunk that is not a copy, checks it, and writes it where there is a target. One

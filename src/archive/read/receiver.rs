@@ -8,7 +8,7 @@ use crate::{
         RECORD_HEADER_LEN, RecordHeader, RecordType, TRAILER_LEN, Trailer, index::IndexedRecord,
     },
 };
-use std::io::Read;
+use std::io::{self, Read};
 
 /// One record as it arrived.
 #[derive(Default)]
@@ -17,6 +17,7 @@ pub(in crate::archive) struct Record {
     /// Offset of its header in the archive.
     pub offset: u64,
     pub meta: Vec<u8>,
+    pub payload_len: u32,
     pub payload: Vec<u8>,
 }
 
@@ -74,27 +75,50 @@ impl<'r> Receiver<'r> {
         Ok(manifest)
     }
 
-    /// Reads the next chunk or copy into `record`; `None` where the index has come instead.
+    /// Reads what comes before the payload of the next chunk or copy into `record`; `None` where the
+    /// index has come instead. [`Receiver::payload`] must follow.
     pub fn chunk(&mut self, record: &mut Record) -> Result<Option<ChunkMeta>> {
-        self.record(record)?;
+        self.head(record)?;
         if record.kind == RecordType::Base && self.seen.len() == 2 {
+            self.payload(record)?;
             let base = BaseRecord::from_record(&record.meta, &record.payload, &self.limits)?;
             self.layout.set_base(&base);
             self.base_record = Some(base);
-            self.record(record)?;
+            self.head(record)?;
         }
         if let Some(header) = &self.header {
             header.check_base(self.base_record.is_some())?;
         }
         if record.kind == RecordType::Index {
+            self.payload(record)?;
             self.index = std::mem::take(record);
             return Ok(None);
         }
         let wrong = || Error::Corrupt("its metadata is wrong".into());
         let meta = ChunkMeta::read(&record.meta).ok_or_else(wrong)?;
-        // The payload has arrived, so its length is one of 32 bits.
-        self.layout.add(record.kind, record.payload.len() as u32, &meta)?;
+        self.layout.add(record.kind, record.payload_len, &meta)?;
         Ok(Some(meta))
+    }
+
+    /// Reads the payload of a record whose beginning has been read.
+    pub fn payload(&mut self, record: &mut Record) -> Result<()> {
+        self.read(record.payload_len.into(), &mut record.payload, true).map(drop)
+    }
+
+    /// Passes over it instead.
+    pub fn skip_payload(&mut self, record: &mut Record) -> Result<()> {
+        record.payload.clear();
+        let len = u64::from(record.payload_len);
+        let n = io::copy(&mut (&mut *self.reader).take(len), &mut io::sink())
+            .map_err(|source| Error::Io { context: "cannot read the archive".into(), source })?;
+        self.offset += n;
+        if n < len { Err(self.cut()) } else { Ok(()) }
+    }
+
+    /// Why the header cannot be right, where that was put up with.
+    pub fn header_fault(&self) -> Option<Error> {
+        let fault = || Error::Corrupt("the header of the archive is damaged".into());
+        self.header.is_none().then(fault)
     }
 
     /// Reads the trailer and checks the index of so many files against it and the records. What
@@ -124,6 +148,12 @@ impl<'r> Receiver<'r> {
     }
 
     fn record(&mut self, record: &mut Record) -> Result<()> {
+        self.head(record)?;
+        self.payload(record)
+    }
+
+    /// Reads a record but for its payload.
+    fn head(&mut self, record: &mut Record) -> Result<()> {
         record.offset = self.offset;
         let mut header = Vec::with_capacity(RECORD_HEADER_LEN);
         self.read(RECORD_HEADER_LEN as u64, &mut header, true)?;
@@ -145,7 +175,7 @@ impl<'r> Receiver<'r> {
         }
         self.read(u64::from(header.meta_len), &mut record.meta, true)?;
         header.check_meta(&record.meta)?;
-        self.read(u64::from(header.payload_len), &mut record.payload, true)?;
+        record.payload_len = header.payload_len;
         self.seen.push(IndexedRecord {
             kind: header.kind,
             offset: record.offset,

@@ -2,10 +2,7 @@
 
 use crate::{
     Error, Result,
-    archive::access::{
-        base::Attached,
-        decode::{Buffers, LARGEST_KEPT},
-    },
+    archive::access::{base::Attached, decode::Buffers, memory::LARGEST_KEPT},
     container::{ChunkMeta, Origin, Piece, layout::MAX_GROUP},
     hash,
     simd::Level,

@@ -6,8 +6,9 @@ use crate::{
     archive::{
         access::{
             Archive,
-            decode::{Buffers, shed},
+            decode::Buffers,
             digest::{Digests, stretches},
+            memory::{Budget, shed},
         },
         disk::{Protected, open_stream},
         options::{Options, RestoreOptions},
@@ -125,6 +126,8 @@ impl Archive<'_> {
             let mut slot = slots[w.job].lock().unwrap_or_else(PoisonError::into_inner);
             w.buffers.far = far;
             if let [whole] = &mut slot[..] {
+                let budget = Budget::new(&options.limits, 1);
+                self.check_memory(w.job, &budget).map_err(|e| self.locate(w.job, e))?;
                 self.decode_chunk(w.job, options.level, &mut w.buffers, whole)
                     .map_err(|e| self.locate(w.job, e))?;
                 w.stretches = stretches(options.level, &self.chunks[w.job].meta, whole, &self.ends);
@@ -206,7 +209,7 @@ impl Archive<'_> {
         }
         self.ensure_base(options)?;
         let mut damage = Vec::new();
-        let mut out = InOrder::new(out);
+        let mut out = InOrder::new(out, Budget::new(&options.limits, 1).waiting());
         // A chunk a job: what a job decodes is delivered as a whole.
         let jobs = (0..self.chunks.len()).map(|i| i..i + 1).collect();
         let mut restored = self.run(
@@ -220,11 +223,14 @@ impl Archive<'_> {
                 Ok(())
             },
             |w| {
-                if let Some(e) = w.damage.take() {
-                    w.bytes.fill(0);
-                    damage.extend(self.damage(w.job, &e.to_string()));
+                let pieces = &self.chunks[w.job].meta.pieces;
+                match w.damage.take() {
+                    None => out.put(pieces, &w.bytes),
+                    Some(e) => {
+                        damage.extend(self.damage(w.job, &e.to_string()));
+                        out.put_zeros(pieces)
+                    }
                 }
-                out.put(&self.chunks[w.job].meta.pieces, &w.bytes)
             },
         )?;
         out.finish()?;
@@ -234,6 +240,8 @@ impl Archive<'_> {
 
     fn decode(&self, w: &mut Worker, options: &Options) -> Result<()> {
         let meta = &self.chunks[w.job].meta;
+        let budget = Budget::new(&options.limits, 1);
+        self.check_memory(w.job, &budget).map_err(|e| self.locate(w.job, e))?;
         w.bytes.resize(meta.len() as usize, 0);
         self.decode_chunk(w.job, options.level, &mut w.buffers, &mut w.bytes)
             .map_err(|e| self.locate(w.job, e))?;
@@ -280,16 +288,19 @@ impl Archive<'_> {
     ) -> Result<Restored> {
         let mut digests = Digests::default();
         let mut whole = true;
-        let limits = &options.limits;
-        let memory = |w: &Worker| self.memory_of_chunks(jobs[w.group].clone(), limits);
+        let workers = options.workers(jobs.len());
+        let budget = Budget::new(&options.limits, workers.count());
+        let memory = |w: &Worker| Ok(self.memory_of_chunks(jobs[w.group].clone(), &budget));
         pipeline::run_within(
-            options.workers(jobs.len()),
+            workers,
             &options.cancel,
-            Memory { limit: limits.memory, of: memory },
+            Memory { limit: budget.at_work(), of: memory, read: |_: &mut Worker| Ok(()) },
             Worker::default,
             numbered(jobs.len(), |w: &mut Worker, job| w.group = job),
             |w| {
                 w.done.clear();
+                let each = jobs[w.group].clone().map(|i| self.memory_of_chunk(i));
+                w.buffers.below.limit(budget.link(each.max().unwrap_or(0)));
                 self.prepare_group(jobs[w.group].clone(), options.level, &mut w.buffers);
                 for chunk in jobs[w.group].clone() {
                     w.job = chunk;
@@ -309,8 +320,8 @@ impl Archive<'_> {
                     }
                     done(w)?;
                 }
-                shed(&mut w.bytes);
-                w.buffers.shed();
+                shed(&mut w.bytes, budget.kept());
+                w.buffers.shed(budget.kept());
                 Ok(())
             },
         )?;

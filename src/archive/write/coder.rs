@@ -12,6 +12,7 @@ use crate::{
             decode::{Buffers, spec_of},
             digest::stretches,
             input::Input,
+            memory::shed,
         },
         options::Options,
     },
@@ -41,6 +42,8 @@ pub(in crate::archive) struct ChunkCoder {
     known: Vec<Vec<u8>>,
     scratch: Scratch,
     decoder: Buffers,
+    /// Bytes of the largest chunk that the scratch was used for.
+    largest: usize,
 }
 
 impl ChunkCoder {
@@ -52,6 +55,27 @@ impl ChunkCoder {
     /// Forgets what it knows of a base, and keeps buffers only.
     pub fn forget_base(&mut self) {
         self.decoder = Buffers::default();
+    }
+
+    /// Bounds what is prepared of a chain of bases in one link.
+    pub fn limit_base(&mut self, most: u64) {
+        self.decoder.below.limit(most);
+    }
+
+    /// Gives back what has more than `most` bytes.
+    pub fn shed(&mut self, most: usize, options: &Options) {
+        let buffers = self.read.iter_mut().chain(&mut self.known);
+        let largest = buffers.map(|buffer| {
+            let len = buffer.capacity();
+            shed(buffer, most);
+            len
+        });
+        let largest = largest.max().unwrap_or(0).max(std::mem::take(&mut self.largest));
+        shed(&mut self.coded.payload, most);
+        self.decoder.shed(most);
+        if largest > most {
+            self.scratch = options.scratch();
+        }
     }
 
     /// Prepares what a group of chunks refers to in the base.
@@ -175,6 +199,7 @@ impl ChunkCoder {
         ends: &[u64],
         options: &Options,
     ) -> Result<()> {
+        self.largest = self.largest.max(bytes.len());
         self.scratch.at_work(true);
         let made = self.make(chunk, bytes, known, ends, options);
         self.scratch.at_work(false);

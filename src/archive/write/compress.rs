@@ -14,12 +14,13 @@ use crate::{
         access::{
             digest::{Digests, file_ends},
             input::Input,
+            memory::{Budget, memory_to_code, shed},
         },
         disk::{AtomicFile, Protected},
         options::{Changes, CompressOptions, Options},
     },
-    container::{EntryKind, RecordType, header::FEATURE_BASE},
-    pipeline,
+    container::{EntryKind, Origin, RecordType, Reference, header::FEATURE_BASE},
+    pipeline::{self, Memory},
     simd::far,
 };
 use std::{
@@ -213,9 +214,31 @@ pub(in crate::archive) fn compress_input<W: Write + Send + ?Sized>(
     let chunks = &plan.chunks;
     let largest = chunks.iter().map(ChunkPlan::len).max().unwrap_or(0);
     let coders = options.coders(plan.groups.len());
-    pipeline::run_ordered(
+    let budget = Budget::new(&options.limits, coders);
+    let of_group = |group: &[ChunkPlan]| {
+        let of_base = |chunk: &ChunkPlan| {
+            let base = chunk.known.iter().filter(|r| r.origin != Origin::Sibling);
+            base.map(Reference::len).sum()
+        };
+        memory_to_code(options.method, group.iter().map(|c| (c.len(), of_base(c))))
+    };
+    let chained = base.is_some_and(|base| base.archive().is_some());
+    let memory = |worker: &Lent<'_>| {
+        let group = &chunks[plan.groups[worker.job].clone()];
+        let memory = budget.check(of_group(group), "compressing").map_err(|e| {
+            let offset = group.first().and_then(|c| c.pieces.first()).map_or(0, |p| p.offset);
+            let file = entries.get(ends.partition_point(|&end| end <= offset));
+            e.at(file.map_or(String::new(), |entry| entry.path.to_string()))
+        })?;
+        budget.add(memory);
+        let below = if chained { 2 * budget.link(memory) } else { 0 };
+        Ok(memory.saturating_add(below))
+    };
+    let read = |_: &mut Lent<'_>| Ok(());
+    pipeline::run_within(
         options.on_threads(coders),
         &options.cancel,
+        Memory { limit: budget.at_work(), of: memory, read },
         || Lent::new(options, largest),
         pipeline::numbered(plan.groups.len(), |worker: &mut Lent, i| worker.job = i),
         |worker: &mut Lent<'_>| {
@@ -223,6 +246,7 @@ pub(in crate::archive) fn compress_input<W: Write + Send + ?Sized>(
                 let group = &chunks[plan.groups[*job].clone()];
                 done.resize_with(group.len().max(done.len()), Coded::default);
                 let begun = Instant::now();
+                coder.limit_base(budget.link(of_group(group)));
                 coder.prepare(group, options);
                 // With all coders at work, this one's next job is as many further on.
                 let later = plan.groups.get(*job + coders).map(|group| group.start);
@@ -244,7 +268,7 @@ pub(in crate::archive) fn compress_input<W: Write + Send + ?Sized>(
             let begun = Instant::now();
             worker.work(|Worker { coder, done, job }| {
                 let group = &chunks[plan.groups[*job].clone()];
-                for (i, (chunk, coded)) in group.iter().zip(done).enumerate() {
+                for (i, (chunk, coded)) in group.iter().zip(&mut *done).enumerate() {
                     if !originals.hold(chunk, coded.digest) {
                         std::mem::swap(&mut coder.coded, coded);
                         let made = coder.code_alone(input, chunk, i, &ends, options);
@@ -258,6 +282,8 @@ pub(in crate::archive) fn compress_input<W: Write + Send + ?Sized>(
                         progress(chunk.len());
                     }
                 }
+                coder.shed(budget.kept(), options);
+                done.iter_mut().for_each(|coded| shed(&mut coded.payload, budget.kept()));
                 Ok::<(), Error>(())
             })?;
             writing += begun.elapsed();

@@ -16,14 +16,18 @@ use super::{
 use crate::{
     Error, Result,
     archive::{
-        access::{digest::Digests, input::Memory},
+        access::{
+            digest::Digests,
+            input,
+            memory::{Budget, memory_to_code, shed},
+        },
         options::{CompressOptions, Options},
     },
     codec::Method,
     container::{Entry, EntryKind, Manifest, Piece, RecordType},
     dtype::Dtype,
     format::{self, PrefixResult, Span, parse_prefix},
-    pipeline,
+    pipeline::{self, Memory},
 };
 use std::{
     collections::VecDeque,
@@ -66,9 +70,20 @@ pub fn compress_reader(
     writer.record(RecordType::Manifest, &meta, &payload)?;
     let mut cutter = Cutter::new(reader, name, options)?;
     let mut digests = Digests::default();
-    pipeline::run_ordered(
-        options.on_threads(options.coders(usize::MAX)),
+    let coders = options.coders(usize::MAX);
+    let budget = Budget::new(&options.limits, coders);
+    let memory = |(_, job): &(ChunkCoder, Job)| {
+        // Twice what was read: the chunk after it is read before there is room for it.
+        let len = job.bytes.len() as u64;
+        let memory = len.saturating_add(memory_to_code(options.method, [(len, 0)].into_iter()));
+        budget.add(memory);
+        budget.check(memory, "compressing").map_err(|e| e.at(name))
+    };
+    let read = |_: &mut (ChunkCoder, Job)| Ok(());
+    pipeline::run_within(
+        options.on_threads(coders),
         &options.cancel,
+        Memory { limit: budget.at_work(), of: memory, read },
         || (ChunkCoder::new(options), Job::default()),
         |(_, job)| cutter.take(job),
         |(coder, job)| match &job.plan {
@@ -82,6 +97,8 @@ pub fn compress_reader(
             if let Some(progress) = &options.progress {
                 progress(job.bytes.len() as u64);
             }
+            coder.shed(budget.kept(), options);
+            shed(&mut job.bytes, budget.kept());
             Ok(())
         },
     )?;
@@ -230,7 +247,7 @@ impl<'r> Cutter<'r> {
         if plan.dtype != Dtype::BYTES || !self.method.guesses() {
             return Ok(None);
         }
-        let parsed = format::guess::bytes(&Memory(bytes))?;
+        let parsed = format::guess::bytes(&input::Memory(bytes))?;
         let at = plan.pieces[0].offset;
         let found = parsed.spans.into_iter().map(|s| Span { offset: s.offset + at, ..s });
         Ok((!parsed.guesses.is_empty()).then(|| found.collect()))

@@ -34,7 +34,7 @@ impl Forward<'_> {
             }
         }
         let Some(meta) = w.meta.take() else { return Ok(()) };
-        if meta.copy_of.is_some() {
+        if meta.copy_of.is_some() && w.damage.is_none() {
             match self.copy(options.level, &meta, w) {
                 Err(e) if is_content(&e) => w.damage = Some(e),
                 done => done?,
@@ -156,17 +156,28 @@ impl Forward<'_> {
         let chunk = self.metas.len();
         let found = self.damage_of(chunk, &holes, &reason);
         if found.is_empty() {
-            let file = self.manifest.entries.first().map_or(Name::default(), |e| e.path.clone());
-            let tensors = Vec::new();
-            self.damage.push(Damage { chunk, file, offset: at, len: 0, tensors, reason });
+            self.damage.push(self.damage_of_archive(chunk, at, e));
         }
         self.damage.extend(found);
     }
 
+    /// A fault of the archive that cost no bytes, as far as can be told.
+    pub(in crate::archive) fn damage_of_archive(
+        &self,
+        chunk: usize,
+        offset: u64,
+        e: &Error,
+    ) -> Damage {
+        let file = self.manifest.entries.first().map_or(Name::default(), |e| e.path.clone());
+        Damage { chunk, file, offset, len: 0, tensors: Vec::new(), reason: e.to_string() }
+    }
+
     fn damage_of(&self, chunk: usize, pieces: &[Piece], reason: &str) -> Vec<Damage> {
-        damage(chunk, pieces, self.manifest, self.ends, reason, |entry| match &self.sink {
-            Sink::Target(target) => parse(self.manifest, entry, &target.file(entry).ok()?),
-            _ => None,
+        damage(chunk, pieces, self.manifest, self.ends, reason, |entry| {
+            let Sink::Target(target) = &self.sink else { return None };
+            // Where it says nothing yet, the rest of the header may still arrive.
+            let parse = || parse(self.manifest, entry, &target.file(entry).ok()?);
+            self.headers.of(entry, false, parse)
         })
     }
 }
