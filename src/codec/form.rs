@@ -78,7 +78,7 @@ impl Form {
 
     /// Whether decoding needs something that is known of the chunk.
     pub fn is_predicted(self) -> bool {
-        matches!(self, Form::Delta | Form::Xor | Form::Moment | Form::Gradient)
+        matches!(self, Form::Delta | Form::Xor | Form::Moment | Form::Gradient | Form::Derived)
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn every_number_is_that_of_one_form_or_none() {
         let known: Vec<u8> = (0..=255).filter(|code| Form::from_code(*code).is_some()).collect();
-        assert_eq!(known, Vec::from_iter((0..=10).chain(128..=135)));
+        assert_eq!(known, Vec::from_iter((0..=11).chain(128..=135)));
         assert!(known.iter().all(|code| Form::from_code(*code).is_some_and(|f| f as u8 == *code)));
     }
 }

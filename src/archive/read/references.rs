@@ -8,11 +8,13 @@ use crate::{
     simd::Level,
 };
 
+/// Pieces in ascending order, and the place of each in the bytes of their chunk.
+type Places = Vec<(Piece, usize)>;
+
 /// Chunks of the group at hand.
 #[derive(Default)]
 pub(in crate::archive) struct Kept {
-    /// The pieces of each, in ascending order, with the place of each in its bytes.
-    chunks: Vec<(Vec<(Piece, usize)>, Vec<u8>)>,
+    chunks: Vec<(Places, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
     seen: usize,
 }
