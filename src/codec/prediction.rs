@@ -33,6 +33,7 @@ mod words;
 
 pub use decode::decode;
 use mode::Mode;
+pub use mode::describe;
 use predictor::PIECE;
 pub use predictor::Predictor;
 pub use quantise::{Agreement, Quantise, Recipe, Trial};
@@ -383,20 +384,6 @@ fn encode_xor(
     transforms::delta(device, level, (Delta::Xor, word), words.bytes, base, delta);
     integer::encode(level, Method::Rans, word, &buffers.predicted, &mut scratch.planes, out)?;
     Ok(Form::Xor)
-}
-
-/// The predictor, for people, from the first bytes of a payload.
-pub fn describe(payload: &[u8]) -> &'static str {
-    let mode = payload.get(1).and_then(|&code| Mode::from_code(code));
-    match (payload.first(), mode) {
-        (Some(0 | 1), Some(Mode::Equal)) => "unchanged",
-        (Some(0 | 1), Some(Mode::Sparse)) => "diff, sparse",
-        (Some(0 | 1), _) => "diff",
-        (Some(2 | 6), _) => "cast",
-        (Some(3), _) => "widen",
-        (Some(4 | 5), _) => "adam",
-        _ => "unknown",
-    }
 }
 
 #[cfg(test)]

@@ -18,3 +18,17 @@ impl Mode {
         [Mode::Equal, Mode::Sparse, Mode::Dense].into_iter().find(|m| *m as u8 == code)
     }
 }
+
+/// The predictor, for people, from the first bytes of a payload.
+pub fn describe(payload: &[u8]) -> &'static str {
+    let mode = payload.get(1).and_then(|&code| Mode::from_code(code));
+    match (payload.first(), mode) {
+        (Some(0 | 1), Some(Mode::Equal)) => "unchanged",
+        (Some(0 | 1), Some(Mode::Sparse)) => "diff, sparse",
+        (Some(0 | 1), _) => "diff",
+        (Some(2 | 6), _) => "cast",
+        (Some(3), _) => "widen",
+        (Some(4 | 5), _) => "adam",
+        _ => "unknown",
+    }
+}
