@@ -25,7 +25,7 @@ pub fn digest(level: Level, bytes: &[u8]) -> u64 {
     Stream::new(level).finish_of(bytes)
 }
 
-/// [`digest`] at the best level, for callers without options.
+/// `digest` at the best level, for callers without options.
 pub fn digest_of(bytes: &[u8]) -> u64 {
     digest(Level::best(), bytes)
 }

@@ -14,7 +14,7 @@ pub enum LastSaved {
     Forget,
 }
 
-/// Choices for a [`Checkpointer`].
+/// Choices for a [`Checkpointer`](super::Checkpointer).
 #[derive(Clone, Debug)]
 pub struct CheckpointerOptions {
     pub(super) queue: usize,
