@@ -5,6 +5,7 @@
 //!                  mode 0  nothing: the words are the prediction
 //!                  mode 1  sparse: the words that differ        (`sparse`)
 //!                  mode 2  dense: a residual for every word     (`residual`)
+//!                  mode 12 masked: which words differ, and their residuals (`mask`)
 //! XOR payload      a GROUP payload of the words XOR the base's
 //! MOMENT payload   see `moment`
 //! GRADIENT payload see `gradient`
@@ -19,9 +20,11 @@ mod bits;
 mod classes;
 mod cluster;
 mod decode;
+mod delta;
 mod estimate;
 mod gradient;
 mod lanes;
+mod mask;
 mod moment;
 mod predictor;
 mod residual;
@@ -29,26 +32,22 @@ mod sparse;
 mod words;
 
 pub use decode::decode;
+use delta::{From, encode_changed, encode_residual, few_changes};
 use predictor::PIECE;
 pub use predictor::Predictor;
 
-use super::{
-    ChunkSpec, Delta, Method, Scratch, form, integer, swap_words,
-    transforms::{self, Device},
-};
+use super::{ChunkSpec, Delta, Method, Scratch, form, integer, swap_words, transforms};
 use crate::{
     Result,
     dtype::Fields,
     hash::{Stream, digest_of},
-    simd::{Level, prefetch},
-    transform::change,
+    simd::Level,
 };
 
 const EQUAL: u8 = 0;
 const SPARSE: u8 = 1;
 const DENSE: u8 = 2;
-/// Below one changed word in this many, changes are listed.
-const SPARSE_ONE_IN: u64 = 40;
+const MASKED: u8 = 12;
 /// Below one changed word in this many, nothing but the base is considered.
 const ALMOST_EQUAL: u64 = 64;
 
@@ -79,6 +78,7 @@ pub struct KnownScratch {
     contexts: Vec<u8>,
     masks: Vec<u64>,
     residual: residual::Buffers,
+    masked: mask::Masked,
     estimate: estimate::Buffers,
     gradients: gradient::Gradients,
 }
@@ -182,7 +182,7 @@ fn encode_offered(
     let like_base = |o: &&&Offer| matches!(o.predictor, Predictor::Base | Predictor::Signed);
     if let Some(offer) = offers.iter().find(like_base) {
         let base = known[usize::from(offer.inputs[0])];
-        let KnownScratch { masks, residual, .. } = &mut *buffers;
+        let KnownScratch { masks, .. } = &mut *buffers;
         let mut hashes = [Stream::new(level), Stream::new(level)];
         let some = Some(&mut hashes);
         if let Some(changed) = few_changes(level, word, words, base, ALMOST_EQUAL, masks, some) {
@@ -193,7 +193,9 @@ fn encode_offered(
             }
             let start = out.len();
             offer.predictor.write(out);
-            encode_changed(level, word, words, base, changed, masks, residual, out);
+            let inputs: Vec<&[u8]> = offer.inputs.iter().map(|&i| known[usize::from(i)]).collect();
+            let from = From { spec, method, predictor: &offer.predictor, inputs: &inputs };
+            encode_changed(level, &from, words, base, changed, buffers, out);
             let sure = 8 * (out.len() - start) < words.len();
             return Ok(Some((Coded { form: form::DELTA, inputs: offer.inputs.clone() }, sure)));
         }
@@ -238,7 +240,8 @@ fn encode_offered(
         predictor => {
             predictor.write(out);
             let device = &mut scratch.planes.device;
-            encode_residual(level, spec, words, predictor, &inputs, buffers, device, out);
+            let from = From { spec, method, predictor, inputs: &inputs };
+            encode_residual(level, &from, words, buffers, device, out);
             form::DELTA
         }
     };
@@ -264,96 +267,6 @@ fn little_endian<'a>(
     buffer
 }
 
-/// Appends mode and residuals.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
-fn encode_residual(
-    level: Level,
-    spec: &ChunkSpec,
-    words: &[u8],
-    predictor: &Predictor,
-    inputs: &[&[u8]],
-    buffers: &mut KnownScratch,
-    device: &mut Device,
-    out: &mut Vec<u8>,
-) {
-    let word = word_len(spec);
-    let KnownScratch { predicted, contexts, masks, residual, .. } = buffers;
-    let predicted = predictor.predict(level, spec, inputs, words.len(), predicted, contexts);
-    if let Some(changed) = few_changes(level, word, words, predicted, SPARSE_ONE_IN, masks, None) {
-        return encode_changed(level, word, words, predicted, changed, masks, residual, out);
-    }
-    let n = words.len() / word;
-    contexts.resize(n, 0);
-    residual.resize(n, word);
-    for from in (0..n).step_by(PIECE) {
-        predictor.contexts_from(level, spec, inputs, predicted, from, contexts);
-        if device.is_none() {
-            let to = n.min(from + PIECE);
-            let range = from * word..to * word;
-            residual.form(level, word, &words[range.clone()], &predicted[range], from..to);
-        }
-    }
-    if device.is_some() {
-        residual.form_on(device, level, word, words, predicted);
-    }
-    out.push(DENSE);
-    residual::encode(level, word, contexts, residual, out);
-}
-
-/// Appends mode and residuals of words few of which, those in the masks, are not as predicted.
-#[allow(clippy::too_many_arguments, reason = "as sparse::encode")]
-fn encode_changed(
-    level: Level,
-    word: usize,
-    words: &[u8],
-    predicted: &[u8],
-    changed: u64,
-    masks: &[u64],
-    residual: &mut residual::Buffers,
-    out: &mut Vec<u8>,
-) {
-    if changed == 0 {
-        return out.push(EQUAL);
-    }
-    out.push(SPARSE);
-    sparse::encode(level, word, words, predicted, masks, changed, residual, out);
-}
-
-/// Sets the masks of the words that differ from those predicted, and counts them; `None` where
-/// it is one in `one_in` words or more, which ends the search. Adds both to the hashes, but for
-/// their last blocks.
-fn few_changes(
-    level: Level,
-    word: usize,
-    words: &[u8],
-    predicted: &[u8],
-    one_in: u64,
-    masks: &mut Vec<u64>,
-    mut hashes: Option<&mut [Stream; 2]>,
-) -> Option<u64> {
-    const PIECE: usize = 2 << 10;
-    const AHEAD: usize = 16 << 10;
-    let n = words.len() / word;
-    masks.resize(n.div_ceil(64), 0);
-    let mut changed = 0;
-    let len = PIECE * word;
-    let pieces = words.chunks(len).zip(predicted.chunks(len)).zip(masks.chunks_mut(PIECE / 64));
-    for (i, ((piece, predicted_piece), masks)) in pieces.enumerate() {
-        prefetch(words, i * len + AHEAD, len);
-        prefetch(predicted, i * len + AHEAD, len);
-        if let Some(hashes) = &mut hashes {
-            let last = (i + 1) * len >= words.len();
-            hashes[0].add_piece(piece, last);
-            hashes[1].add_piece(predicted_piece, last);
-        }
-        changed += change::masks(level, word, piece, predicted_piece, masks);
-        if changed * one_in >= n as u64 {
-            return None;
-        }
-    }
-    Some(changed)
-}
-
 fn encode_xor(
     level: Level,
     word: usize,
@@ -375,10 +288,12 @@ pub fn describe(payload: &[u8]) -> &'static str {
     match payload {
         [0 | 1, EQUAL, ..] => "unchanged",
         [0 | 1, SPARSE, ..] => "diff, sparse",
+        [0 | 1, MASKED, ..] => "diff, masked",
         [0 | 1, ..] => "diff",
         [2, ..] => "cast",
         [3, ..] => "widen",
         [4 | 5, ..] => "adam",
+        [12, ..] => "average",
         _ => "unknown",
     }
 }

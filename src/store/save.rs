@@ -183,7 +183,7 @@ impl Store {
     }
 
     /// Writes the record. If that fails before the step exists, its archive goes.
-    fn commit(&self, record: &StepRecord, replace: bool) -> Result<()> {
+    pub(super) fn commit(&self, record: &StepRecord, replace: bool) -> Result<()> {
         let written = self.write_json(&self.record_path(record.step), record.to_json(), replace);
         if written.is_err() && !matches!(self.record(record.step), Ok(Some(r)) if r == *record) {
             let _ = self.remove_file(&record.archive);
@@ -200,7 +200,7 @@ impl Store {
     }
 
     /// Writes the archive. A base that cannot be used costs space, never the checkpoint.
-    fn write(
+    pub(super) fn write(
         &self,
         input: &Input<'_>,
         step: u64,
@@ -240,6 +240,7 @@ impl Store {
             saved_at: now,
             input_bytes: summary.input_bytes,
             archive_bytes: summary.output_bytes,
+            keeps_state: false,
         })
     }
 

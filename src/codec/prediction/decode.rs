@@ -1,8 +1,8 @@
 //! Payload → chunk of which something is known.
 
 use super::{
-    DENSE, EQUAL, KnownScratch, Predictor, SPARSE, gradient, little_endian, moment, residual,
-    sparse, word_len,
+    DENSE, EQUAL, KnownScratch, MASKED, Predictor, SPARSE, gradient, little_endian, mask, moment,
+    residual, sparse, word_len,
 };
 use crate::{
     Error, Result,
@@ -123,13 +123,17 @@ fn decode_residual(
 ) -> Option<()> {
     let word = word_len(spec);
     let (&mode, payload) = payload.split_first()?;
-    let KnownScratch { predicted, contexts, residual, .. } = buffers;
+    let KnownScratch { predicted, contexts, residual, masked, .. } = buffers;
     let predicted = predictor.predict(level, spec, inputs, out.len(), predicted, contexts);
     if mode == DENSE {
         predictor.contexts(level, spec, inputs, predicted, contexts);
         return residual::decode(level, word, payload, predicted, contexts, residual, out);
     }
     out.copy_from_slice(predicted);
+    if mode == MASKED {
+        predictor.contexts(level, spec, inputs, predicted, contexts);
+        return mask::decode(level, word, payload, contexts, residual, masked, out);
+    }
     match mode {
         EQUAL => payload.is_empty().then_some(()),
         SPARSE => sparse::decode(level, word, payload, residual, out),

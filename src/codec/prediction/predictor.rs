@@ -9,6 +9,7 @@
 //! 4       second     base's exp_avg_sq and exp_avg,   order (1), β₁ and 1/(1−β₁) (f64 each),
 //!                    exp_avg                          β₂ and 1−β₂ (f32 each)
 //! 5       weights    base, exp_avg, exp_avg_sq        order (1), decay, step, bias, eps (f32 each)
+//! 12      average    base, weights                    order (1), keep, gain (f32 each)
 //! ```
 
 use super::word_len;
@@ -17,8 +18,9 @@ use crate::{
     dtype::{Dtype, Fields},
     predict::{
         adam::{self, SECOND_ORDERS, Second, SecondInputs, WEIGHT_ORDERS, WeightInputs, Weights},
+        average,
         cast::{self, Narrow},
-        gradient::Fold,
+        gradient::{FOLD_ORDERS, Fold},
     },
     simd::{Level, for_every_level, prefetch},
 };
@@ -44,6 +46,8 @@ pub enum Predictor {
     Second(Second),
     /// By the optimizer's update of the weights.
     Weights(Weights),
+    /// As the average of the base's words and of weights.
+    Average(Fold),
     /// A first moment whose size the second one tells: not a prediction but contexts.
     Moment,
     /// A first moment as the gradient that made it of the base's, and the base's second moment,
@@ -69,7 +73,7 @@ impl Predictor {
             (Predictor::Base, 4) => &[4],
             (Predictor::Base, _) => &[8],
             (Predictor::Signed, _) => &[2, 4],
-            (Predictor::Gradient(_), _) => &[4, 4],
+            (Predictor::Gradient(_) | Predictor::Average(_), _) => &[4, 4],
             (Predictor::Narrow | Predictor::Moment, _) => &[4],
             (Predictor::Widen(_), _) => &[2],
             (Predictor::Second(_) | Predictor::Weights(_), _) => &[4, 4, 4],
@@ -135,6 +139,7 @@ impl Predictor {
                 cast::round(level, to, wide, buffer);
             }
             (Predictor::Widen(from), [narrow]) => cast::widen(level, *from, narrow, buffer),
+            (Predictor::Average(s), [a0, w1]) => average::average(level, s, a0, w1, buffer),
             (Predictor::Second(s), &[v0, m0, m1]) => {
                 adam::second(level, s, SecondInputs { v0, m0, m1 }, buffer, contexts);
             }
@@ -210,6 +215,11 @@ impl Predictor {
                     out.extend_from_slice(&x.to_le_bytes());
                 }
             }
+            Predictor::Average(s) => {
+                out.extend_from_slice(&[12, s.order]);
+                out.extend_from_slice(&s.keep.to_le_bytes());
+                out.extend_from_slice(&s.gain.to_le_bytes());
+            }
             // Have forms of their own.
             Predictor::Moment | Predictor::Gradient(_) => {}
         }
@@ -248,6 +258,13 @@ impl Predictor {
                     eps: f32::from_le_bytes(take(payload)?),
                 };
                 (order < WEIGHT_ORDERS).then_some(Predictor::Weights(s))?
+            }
+            12 => {
+                let [order] = take(payload)?;
+                let keep = f32::from_le_bytes(take(payload)?);
+                let gain = f32::from_le_bytes(take(payload)?);
+                let s = Fold { order, keep, gain, clip: 1.0 };
+                (order < FOLD_ORDERS).then_some(Predictor::Average(s))?
             }
             _ => return None,
         })
