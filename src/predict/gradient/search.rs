@@ -216,9 +216,17 @@ impl Search {
     /// Tries scalars, then those whose factor fits the gradients that are short with them, then
     /// neighbours of that factor.
     fn refine(&mut self, mut s: Fold) {
-        if self.attempt(s) > HOPELESS {
+        // Where nothing else is rounded, gradients are short with the very factor alone.
+        let near = (-6..=6).map(|ulps| {
+            let clip = f32::from_bits(s.clip.to_bits().wrapping_add_signed(ulps));
+            let near = Fold { clip, ..s };
+            (self.attempt(near), near)
+        });
+        let Some(found) = near.min_by_key(|(cost, _)| *cost) else { return };
+        if found.0 > HOPELESS {
             return;
         }
+        s = found.1;
         for _ in 0..3 {
             let Some(clip) = self.fit(s).filter(|&clip| clip != s.clip) else { break };
             s.clip = clip;
