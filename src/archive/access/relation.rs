@@ -237,6 +237,12 @@ fn add_averages(
         let Some(name) = named(item).filter(|n| average::copied(&item.file, n).is_none()) else {
             continue;
         };
+        let own = family_of.get(&i).map(|&at| &order[at]);
+        if own
+            .is_some_and(|f| [Role::First, Role::Second].iter().any(|&r| f[r as usize] == Some(i)))
+        {
+            continue;
+        }
         for key in average::keys(&item.file, &name) {
             weights.entry(key).or_insert((i, item));
         }
