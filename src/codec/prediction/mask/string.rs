@@ -197,8 +197,9 @@ mod tests {
     fn every_level_squeezes_alike_and_back() {
         for n in [0, 1, 7, 8, 63, 64, 65, 130, 1000] {
             for one_in in [1, 2, 50] {
-                let byte =
-                    |i: usize| if i * i % 97 % one_in == 0 { (i % 255) as u8 + 1 } else { 0 };
+                let byte = |i: usize| {
+                    if (i * i % 97).is_multiple_of(one_in) { (i % 255) as u8 + 1 } else { 0 }
+                };
                 let bytes: Vec<u8> = (0..n).map(byte).collect();
                 let want = squeeze(Level::SCALAR, &bytes);
                 assert_eq!(ones(&want.1), want.0.len());
