@@ -6,11 +6,12 @@
 //! both alike.
 
 use lmc_gpu::{
-    Options,
-    codec::Method,
-    compress_into, decompress_into,
+    Method, compress_into, decompress_into,
     dtype::Dtype,
-    study::bench::synthetic::{self, Family, Spec},
+    internals::{
+        archive::Options,
+        study::bench::synthetic::{self, Family, Spec},
+    },
 };
 use std::time::{Duration, Instant};
 
@@ -65,10 +66,11 @@ fn main() {
             Options::default().with_method(method).with_dtype(Some(dtype)).with_threads(1);
         let mut out = Vec::new();
         let (encode, memcpy) = best(&data, || {
-            compress_into(&data, &options, &mut out).expect("compresses");
+            compress_into(&data, &options.compressing(), &mut out).expect("compresses");
         });
-        let (decode, memcpy_2) =
-            best(&data, || decompress_into(&out, &mut back, &options).expect("decompresses"));
+        let (decode, memcpy_2) = best(&data, || {
+            decompress_into(&out, &mut back, &options.restoring()).expect("decompresses")
+        });
         assert!(back == data, "decode differs");
         println!(
             "{name:8} ratio {:.5}  encode {:6.2} GB/s = {:.3} memcpy ({:.2})  decode {:6.2} GB/s = {:.3} memcpy",

@@ -18,16 +18,14 @@
 //! ```
 
 use lmc_gpu::{
-    Options,
-    codec::{Accelerator, Method},
+    Accelerator, Method,
     dtype::Dtype,
     gpu::{
         Buffer, Chunk, Device, Encoder, Plan, Planes, Recorder, Region, Resident, Selector,
         Symbols, Transform, Transformer, wgpu,
     },
-    shader::*,
-    store::{Checkpointer, CheckpointerOptions, DeviceTensor, Policy, Snapshot, Store},
-    transform::split::Split,
+    internals::{archive::Options, shader::*, transform::split::Split},
+    store::{Checkpointer, CheckpointerOptions, DeviceTensor, LastSaved, Policy, Snapshot, Store},
 };
 use std::{
     sync::Arc,
@@ -123,7 +121,7 @@ fn percent(share: Option<f64>) -> String {
 fn code(chunk: &Chunk<'_>) -> lmc_gpu::Result<()> {
     let plain = Options::default().with_method(Method::Fast).with_threads(1);
     let coded = |bytes: &[u8], dtype| {
-        lmc_gpu::compress(bytes, &plain.clone().with_dtype(Some(dtype))).map(drop)
+        lmc_gpu::compress(bytes, &plain.clone().with_dtype(Some(dtype)).compressing()).map(drop)
     };
     match &chunk.planes {
         Planes::Words(words) => coded(words, Dtype::BF16),
@@ -282,8 +280,8 @@ impl Bench {
             let dir = tempfile::tempdir().expect("a directory");
             let options = Options::default().with_method(Method::Fast).with_device(device.clone());
             let policy = Policy::default().with_full_every(1);
-            let store = Store::init(&dir.path().join("store"), policy).expect("a store");
-            let chosen = CheckpointerOptions::default().with_keep_last(false);
+            let store = Store::init(dir.path().join("store"), policy).expect("a store");
+            let chosen = CheckpointerOptions::default().with_last_saved(LastSaved::Forget);
             let checkpointer =
                 Checkpointer::new(store.with_options(options), chosen).expect("a thread");
             for step in 0..3 {

@@ -17,11 +17,12 @@
 //! figures less.
 
 use lmc_gpu::{
-    Options,
-    archive::Base,
-    compress_into, decompress_into,
+    Base, compress_into, decompress_into,
     dtype::Dtype,
-    study::bench::synthetic::{self, Family, Spec},
+    internals::{
+        archive::Options,
+        study::bench::synthetic::{self, Family, Spec},
+    },
 };
 use std::time::{Duration, Instant};
 
@@ -173,9 +174,10 @@ fn main() {
             .with_base(Some(Base::from_bytes("base", base.clone().into(), dtype)));
         let mut out = Vec::new();
         let encode = best(|| {
-            compress_into(&new, &options, &mut out).expect("compresses");
+            compress_into(&new, &options.compressing(), &mut out).expect("compresses");
         });
-        let decode = best(|| decompress_into(&out, &mut back, &options).expect("decompresses"));
+        let decode =
+            best(|| decompress_into(&out, &mut back, &options.restoring()).expect("decompresses"));
         assert!(back == new, "decode differs");
         let words = new.as_chunks::<2>().0.iter().zip(base.as_chunks::<2>().0);
         let changed = words.filter(|(a, b)| a != b).count();

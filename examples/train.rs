@@ -12,14 +12,17 @@
 //! of the step, so a resumed run computes the same bits.
 
 use lmc_gpu::{
-    Options, Result,
-    container::hash64,
+    CompressOptions, Result,
     dtype::Dtype,
     store::{
-        Bytes, Checkpointer, CheckpointerOptions, Policy, SaveOptions, Snapshot, Store, Tensor,
+        Bytes, Checkpointer, CheckpointerOptions, Existing, Policy, SaveOptions, Snapshot, Store,
+        Tensor,
     },
 };
-use std::path::PathBuf;
+use std::{
+    hash::{DefaultHasher, Hasher},
+    path::PathBuf,
+};
 
 const INPUTS: usize = 64;
 const HIDDEN: usize = 256;
@@ -49,9 +52,9 @@ fn main() -> Result<()> {
         Ok(store) => store,
         Err(_) => Store::init(&arguments.dir, Policy::default())?,
     };
-    let store = store.with_options(Options::default().with_threads(1));
+    let store = store.with_compress_options(CompressOptions::default().with_threads(1));
     let (mut step, mut trainer) = resume(&store)?;
-    let save = SaveOptions::default().with_replace(true);
+    let save = SaveOptions::default().with_existing(Existing::Replace);
     let options = CheckpointerOptions::default().with_save(save);
     let checkpointer = Checkpointer::new(store, options)?;
     while step < arguments.steps {
@@ -191,7 +194,9 @@ impl Trainer {
                 bytes.extend(stream.iter().flat_map(|x| x.to_le_bytes()));
             }
         }
-        hash64(&bytes)
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&bytes);
+        hasher.finish()
     }
 
     /// Forward, backward and update on the batch of this step. Returns the loss.

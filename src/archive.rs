@@ -21,18 +21,20 @@ mod options;
 mod read;
 mod write;
 
-pub use access::{Archive, ArchivedFile, Base, ChunkInfo, Input, is_archive};
+pub use access::{Archive, ArchivedFile, Base, Input, TensorInfo};
 pub use checkpoint::{Checkpoint, CheckpointFile};
 pub use disk::{AtomicFile, remove_temporaries};
 pub(crate) use disk::{Holder, holder};
 pub use inspection::{FileInfo, Inspection, SpanInfo, inspect};
 pub(crate) use options::with_methods;
-pub use options::{Options, Overwrite, Progress};
+pub use options::{
+    Changes, CompressOptions, OnDamage, Options, Overwrite, Progress, RestoreOptions, Symlinks,
+};
 pub use read::{
-    Damage, Extracted, Restored, decompress, decompress_into, decompress_stream,
-    decompress_to_writer, extract, extract_to, is_salvageable, verify_stream,
+    Damage, Reader, Restored, decompress, decompress_into, decompress_stream, decompress_to_writer,
+    extract, extract_to, is_salvageable, verify_stream,
 };
 pub use write::{
-    CHUNK_WORDS, Summary, compress, compress_files, compress_into, compress_path, compress_reader,
+    Summary, Writer, compress, compress_files, compress_into, compress_path, compress_reader,
     compress_stream, compress_to_writer,
 };

@@ -1,11 +1,12 @@
 //! Chunk ↔ payload: which planes a chunk is split into and how each is coded.
 //!
-//! A chunk is coded in one of several [`form`]s; `docs/FORMAT.md` names their bytes. What is
+//! A chunk is coded in one of several [`Form`]s; `docs/FORMAT.md` names their bytes. What is
 //! decided here is decided from the chunk's bytes alone, in integers, so that a chunk has the
 //! same payload whatever the number of threads or the instruction set.
 
 mod bytes;
 mod float;
+mod form;
 mod integer;
 mod method;
 mod pieces;
@@ -15,41 +16,17 @@ mod quantised;
 pub mod study;
 mod transforms;
 
+pub use form::Form;
 pub use method::Method;
-pub use prediction::{
-    Coded as KnownCoded, Offer, Predictor, decode as decode_known, encode as encode_known,
-};
+pub use prediction::{Offer, Predictor};
 pub use transforms::{Accelerator, Delta, Transforms, Usage};
 
 use crate::{
     Error, Result,
     dtype::{Dtype, Fields},
+    hash,
     simd::{Ahead, Level},
 };
-
-/// How a payload is coded: the numbers that chunk metadata holds.
-pub mod form {
-    /// The bytes as they are.
-    pub const STORED: u8 = 1;
-    /// One word, repeated.
-    pub const CONSTANT: u8 = 2;
-    /// A zstd frame.
-    pub const ZSTD: u8 = 3;
-    /// Floats split into symbols, rest and tails.
-    pub const SPLIT: u8 = 4;
-    /// One plane a byte of the word.
-    pub const GROUP: u8 = 5;
-    /// Quantised groups as a plane for each kind of field.
-    pub const QUANTISED: u8 = 6;
-    /// Residuals of a prediction.
-    pub const DELTA: u8 = 7;
-    /// The XOR with the base, a plane a byte.
-    pub const XOR: u8 = 8;
-    /// A first moment, in the contexts of the second one.
-    pub const MOMENT: u8 = 9;
-    /// A first moment, as the gradient that made it of the base's.
-    pub const GRADIENT: u8 = 10;
-}
 
 /// What decoding a chunk needs to know beside its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +54,6 @@ pub struct Scratch {
     planes: plane::Planes,
     quantised: quantised::Scratch,
     known: Option<Box<prediction::KnownScratch>>,
-    known_digest: Option<(u8, u64)>,
 }
 
 impl Scratch {
@@ -93,28 +69,6 @@ impl Scratch {
         let mut scratch = Scratch::default();
         scratch.planes.device = transforms;
         scratch
-    }
-
-    /// Whether [`encode`] finds the hash of a chunk on its way, as far as the method and the type
-    /// tell: a pass less over bytes that come from memory.
-    pub fn hashes(level: Level, method: Method, spec: &ChunkSpec) -> bool {
-        match (method, spec.dtype.fields()) {
-            (Method::Fast, Fields::Float { .. }) if spec.dtype == Dtype::BF16 => {
-                level.hashes() && !spec.big_endian
-            }
-            (Method::Auto | Method::Max, Fields::Float { .. }) => !spec.big_endian,
-            _ => false,
-        }
-    }
-
-    /// The digest of the last chunk's bytes, where coding found it.
-    pub fn take_digest(&mut self) -> Option<u64> {
-        self.planes.digest.take()
-    }
-
-    /// The digest of a byte string that was known, where coding found it.
-    pub fn take_known_digest(&mut self, input: u8) -> Option<u64> {
-        self.known_digest.take_if(|(i, _)| *i == input).map(|(_, digest)| digest)
     }
 
     /// Says what is encoded after the next chunk, and what is known of it: both are fetched
@@ -141,26 +95,103 @@ impl Scratch {
     }
 }
 
-/// Appends the payload of a chunk to `out` and returns its form.
-///
-/// `bytes` is whole words of `spec.dtype`. The payload is never longer than `bytes`.
+/// A chunk to be coded.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk<'a> {
+    /// What its words are.
+    pub spec: ChunkSpec,
+    /// Whole words.
+    pub bytes: &'a [u8],
+    /// Byte strings that the decoder will know too.
+    pub known: &'a [&'a [u8]],
+    /// How the chunk may be predicted from them.
+    pub offers: &'a [Offer],
+}
+
+impl<'a> Chunk<'a> {
+    /// One of which nothing is known.
+    pub fn alone(spec: ChunkSpec, bytes: &'a [u8]) -> Self {
+        Chunk { spec, bytes, known: &[], offers: &[] }
+    }
+}
+
+/// How a chunk came to be coded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Encoded {
+    /// Form of the payload.
+    pub form: Form,
+    /// Digest of the chunk's bytes.
+    pub digest: u64,
+    /// The known byte strings that decoding needs, in order.
+    pub inputs: Vec<Input>,
+}
+
+/// A known byte string that a chunk was coded against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// Its place among those that were known.
+    pub index: u8,
+    /// Its digest, where coding came by it.
+    pub digest: Option<u64>,
+}
+
+/// A form, and the digest of the chunk's bytes where coding came by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Made {
+    form: Form,
+    digest: Option<u64>,
+}
+
+impl From<Form> for Made {
+    fn from(form: Form) -> Made {
+        Made { form, digest: None }
+    }
+}
+
+/// Whether coding comes by the digest of a chunk of which nothing is known, as far as the method and
+/// the type tell: a pass less over bytes that come from memory.
+fn hashes(level: Level, method: Method, spec: &ChunkSpec) -> bool {
+    match (method, spec.dtype.fields()) {
+        (Method::Fast, Fields::Float { .. }) if spec.dtype == Dtype::BF16 => {
+            level.hashes() && !spec.big_endian
+        }
+        (Method::Auto | Method::Max, Fields::Float { .. }) => !spec.big_endian,
+        _ => false,
+    }
+}
+
+/// Appends the payload of a chunk to `out`. It is never longer than the chunk's bytes.
 ///
 /// # Errors
 /// `Io` where a general coder fails for lack of memory.
 pub fn encode(
     level: Level,
     method: Method,
+    chunk: &Chunk<'_>,
+    scratch: &mut Scratch,
+    out: &mut Vec<u8>,
+) -> Result<Encoded> {
+    let on_the_way = !chunk.known.is_empty() || hashes(level, method, &chunk.spec);
+    let before = (!on_the_way).then(|| hash::digest(level, chunk.bytes));
+    let (made, inputs) = prediction::encode(level, method, chunk, scratch, out)?;
+    let digest = before.or(made.digest).unwrap_or_else(|| hash::digest(level, chunk.bytes));
+    Ok(Encoded { form: made.form, digest, inputs })
+}
+
+/// Appends the payload of a chunk of which nothing is known.
+fn encode_alone(
+    level: Level,
+    method: Method,
     spec: &ChunkSpec,
     bytes: &[u8],
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
-) -> Result<u8> {
+) -> Result<Made> {
     let start = out.len();
     let word = spec.dtype.word_len();
-    scratch.planes.digest = None;
     if method != Method::Raw && is_constant(bytes, word) {
         out.extend_from_slice(&bytes[..word]);
-        return Ok(form::CONSTANT);
+        return Ok(Form::Constant.into());
     }
     let mut swapped = std::mem::take(&mut scratch.swapped);
     let words = if spec.big_endian && word > 1 {
@@ -172,21 +203,23 @@ pub fn encode(
         bytes
     };
     let planes = &mut scratch.planes;
-    let form = match (method, spec.dtype.fields()) {
-        (Method::Raw, _) => form::STORED,
+    let mut made = match (method, spec.dtype.fields()) {
+        (Method::Raw, _) => Form::Stored.into(),
         (Method::Study(method), _) => {
             out.extend_from_slice(&[0; 4]);
-            study::encode(method, spec.dtype, words, out)?;
-            let guard = bytes::check(&out[start + 4..]);
+            study::encode(level, method, spec.dtype, words, out)?;
+            let guard = bytes::check(level, &out[start + 4..]);
             out[start..start + 4].copy_from_slice(&guard);
-            method.form()
+            method.form().into()
         }
-        (Method::Zstd, _) | (_, Fields::Opaque) => bytes::encode(method, bytes, out)?,
+        (Method::Zstd, _) | (_, Fields::Opaque) => bytes::encode(level, method, bytes, out)?.into(),
         // Where zstd may win, bytes are as they came: no format turns groups around.
-        (_, Fields::Quantised { .. }) if spec.big_endian => bytes::encode(method, bytes, out)?,
+        (_, Fields::Quantised { .. }) if spec.big_endian => {
+            bytes::encode(level, method, bytes, out)?.into()
+        }
         (_, Fields::Quantised { .. }) => {
-            let coder = &mut planes.coder;
-            quantised::encode(level, method, spec.dtype, words, &mut scratch.quantised, coder, out)?
+            let (coder, quantised) = (&mut planes.coder, &mut scratch.quantised);
+            quantised::encode(level, method, spec.dtype, words, quantised, coder, out)?.into()
         }
         (_, Fields::Float { bits, exponent }) => {
             let float = float::Float { bits, exponent, row: spec.rows(words.len() / word) };
@@ -194,29 +227,42 @@ pub fn encode(
         }
         (_, Fields::Integer { .. }) => {
             let form = integer::encode(level, method, word, words, planes, out)?;
-            if form == form::ZSTD && spec.big_endian && word > 1 {
+            if form == Form::Zstd && spec.big_endian && word > 1 {
                 // zstd codes bytes in the order of the file.
                 out.truncate(start);
-                bytes::encode(method, bytes, out)?
+                bytes::encode(level, method, bytes, out)?.into()
             } else {
-                form
+                form.into()
             }
         }
     };
     if spec.big_endian && word > 1 {
         // What was hashed on the way were turned words.
-        planes.digest = None;
+        made.digest = None;
     }
     scratch.swapped = swapped;
-    if form == form::STORED || out.len() - start >= bytes.len() {
+    if made.form == Form::Stored || out.len() - start >= bytes.len() {
         out.truncate(start);
         out.extend_from_slice(bytes);
-        return Ok(form::STORED);
+        made.form = Form::Stored;
     }
-    Ok(form)
+    Ok(made)
 }
 
-/// Decodes a payload into `out`, which has the chunk's length.
+/// A payload, and what decoding it needs to know.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload<'a> {
+    /// What the words of its chunk are.
+    pub spec: ChunkSpec,
+    /// How it is coded.
+    pub form: Form,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// The byte strings that it was coded against, in order.
+    pub known: &'a [&'a [u8]],
+}
+
+/// Decodes a payload into `out`, which has the chunk's length, and returns the digest of that.
 ///
 /// # Errors
 /// `Corrupt` where the payload is not one that [`encode`] makes. What `out` then holds is
@@ -224,64 +270,82 @@ pub fn encode(
 /// caller checks the digest.
 pub fn decode(
     level: Level,
-    spec: &ChunkSpec,
-    form: u8,
-    payload: &[u8],
+    payload: &Payload<'_>,
     scratch: &mut Scratch,
     out: &mut [u8],
-) -> Result<()> {
+) -> Result<u64> {
+    let digest = match (payload.form.is_predicted(), payload.known) {
+        (true, _) => prediction::decode(level, payload, scratch, out)?,
+        (false, []) => decode_alone(level, payload, scratch, out)?,
+        (false, _) => return Err(damaged()),
+    };
+    Ok(digest.unwrap_or_else(|| hash::digest(level, out)))
+}
+
+fn damaged() -> Error {
+    Error::Corrupt("the coded data is damaged".into())
+}
+
+/// Decodes a payload that was coded without anything known. Returns the digest of what it decoded,
+/// where decoding came by it.
+fn decode_alone(
+    level: Level,
+    payload: &Payload<'_>,
+    scratch: &mut Scratch,
+    out: &mut [u8],
+) -> Result<Option<u64>> {
+    let Payload { spec, form, bytes: payload, .. } = *payload;
     let word = spec.dtype.word_len();
-    scratch.planes.digest = None;
     let planes = &mut scratch.planes;
+    let mut digest = None;
     let done = match (form, spec.dtype.fields()) {
-        (form::STORED, _) if payload.len() == out.len() => {
+        (Form::Stored, _) if payload.len() == out.len() => {
             out.copy_from_slice(payload);
-            return Ok(());
+            return Ok(None);
         }
-        (form::CONSTANT, _) if payload.len() == word => {
+        (Form::Constant, _) if payload.len() == word => {
             fill(out, payload);
-            return Ok(());
+            return Ok(None);
         }
-        (form::ZSTD, _) => return bytes::decode(payload, out),
-        (form::SPLIT, Fields::Float { bits, exponent }) => {
+        (Form::Zstd, _) => return bytes::decode(level, payload, out).map(|()| None),
+        (Form::Split, Fields::Float { bits, exponent }) => {
             let float = float::Float { bits, exponent, row: spec.rows(out.len() / word) };
-            float::decode(level, &float, payload, planes, out)
+            float::decode(level, &float, payload, planes, out).map(|found| digest = Some(found))
         }
-        (form::QUANTISED, Fields::Quantised { .. }) if !spec.big_endian => {
+        (Form::Quantised, Fields::Quantised { .. }) if !spec.big_endian => {
             let coder = &mut planes.coder;
             quantised::decode(level, spec.dtype, payload, &mut scratch.quantised, coder, out)
         }
-        (form::GROUP, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
-        (form, _) => match study::Method::of_form(form) {
-            Some(method) => match bytes::checked(payload) {
-                Some(coded) => Some(study::decode(method, spec.dtype, coded, out)?),
-                None => None,
-            },
-            None => None,
+        (Form::Group, Fields::Integer { .. }) => integer::decode(level, word, payload, planes, out),
+        (form, _) => match (study::Method::of_form(form), bytes::checked(level, payload)) {
+            (Some(method), Some(coded)) => {
+                Some(study::decode(level, method, spec.dtype, coded, out)?)
+            }
+            _ => None,
         },
     };
-    done.ok_or_else(|| Error::Corrupt("the coded data is damaged".into()))?;
+    done.ok_or_else(damaged)?;
     if spec.big_endian && word > 1 {
         swap_words(out, word);
-        planes.digest = None;
+        digest = None;
     }
-    Ok(())
+    Ok(digest)
 }
 
 /// How a payload is coded, for people: the coder of the symbols, or of everything.
-pub fn describe(form: u8, payload_start: &[u8]) -> &'static str {
+pub fn describe(form: Form, payload_start: &[u8]) -> &'static str {
     match form {
-        0 => "copy",
-        form::STORED => "raw",
-        form::CONSTANT => "constant",
-        form::ZSTD => "zstd",
-        form::SPLIT => float::describe(payload_start),
-        form::GROUP => "group",
-        form::QUANTISED => "quantised",
-        form::DELTA => prediction::describe(payload_start),
-        form::XOR => "xor",
-        form::MOMENT => "moment",
-        form::GRADIENT => "gradient",
+        Form::Copy => "copy",
+        Form::Stored => "raw",
+        Form::Constant => "constant",
+        Form::Zstd => "zstd",
+        Form::Split => float::describe(payload_start),
+        Form::Group => "group",
+        Form::Quantised => "quantised",
+        Form::Delta => prediction::describe(payload_start),
+        Form::Xor => "xor",
+        Form::Moment => "moment",
+        Form::Gradient => "gradient",
         _ => study::Method::of_form(form).map_or("unknown", |m| m.name()),
     }
 }

@@ -6,6 +6,7 @@
 
 mod fault;
 mod gguf;
+pub mod guess;
 mod npy;
 mod pickle;
 pub mod prefix;
@@ -15,6 +16,7 @@ mod torch;
 mod zip;
 mod zipped;
 
+pub use guess::{Guess, parse_and_guess};
 pub use prefix::{PrefixResult, parse_prefix};
 
 use crate::{dtype::Dtype, error::Result, source::Source};
@@ -84,6 +86,8 @@ pub struct Parsed {
     pub optimizer: Vec<ParamGroup>,
     /// What was odd about the file, for the user: each a sentence without the file's name.
     pub notes: Vec<String>,
+    /// Spans that no parser knows and that are taken for floats, in order of offset.
+    pub guesses: Vec<Guess>,
 }
 
 /// The settings an optimizer keeps for a group of parameters, as saved beside its state.
@@ -108,7 +112,7 @@ pub struct ParamGroup {
     pub params: Vec<Param>,
 }
 
-/// One parameter of a [`ParamGroup`].
+/// One parameter of a `ParamGroup`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Param {
     /// Its key in the optimizer's state: usually a number.
@@ -178,6 +182,7 @@ impl Parsed {
             tensors: Vec::new(),
             optimizer: Vec::new(),
             notes: Vec::new(),
+            guesses: Vec::new(),
         }
     }
 }

@@ -19,7 +19,7 @@
 //! byte 121 on. Where it is whole, its last stripe is those 64 bytes, and the only one whose key
 //! differs.
 
-use crate::simd::{Isa, Level};
+use crate::simd::{self, Level, dispatch};
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -27,7 +27,7 @@ mod avx2;
 mod avx512;
 mod digest;
 
-pub use digest::{LEAF, Stream, digest_of};
+pub use digest::{Stream, digest, digest_of};
 
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 1024;
@@ -92,14 +92,19 @@ const START: [u64; 8] = [
     PRIME32_1,
 ];
 
-/// 64-bit xxh3.
+/// 64-bit xxh3 of what is small beside the data: headers and tables.
 pub fn hash64(bytes: &[u8]) -> u64 {
+    hash64_at(Level::SCALAR, bytes)
+}
+
+/// [`hash64`] at a level.
+pub fn hash64_at(level: Level, bytes: &[u8]) -> u64 {
     if bytes.len() <= BLOCK {
         return twox_hash::XxHash3_64::oneshot(bytes);
     }
     let blocks = (bytes.len() - 1) / BLOCK;
     let mut lanes = START;
-    add_blocks(Level::best(), &mut lanes, Blocks { bytes, n: blocks, ahead: AHEAD, last: false });
+    add_blocks(level, &mut lanes, Blocks { bytes, n: blocks, ahead: AHEAD, last: false });
     finish(lanes, &bytes[blocks * BLOCK..], bytes)
 }
 
@@ -125,19 +130,18 @@ struct Blocks<'a> {
 
 /// Adds whole blocks.
 fn add_blocks(level: Level, lanes: &mut [u64; 8], blocks: Blocks<'_>) {
-    match level.isa() {
-        Isa::Scalar => {
+    dispatch!(level,
+        Avx512 => avx512::add_blocks(lanes, blocks),
+        Avx2 => avx2::add_blocks(lanes, blocks),
+        _ => {
             for (i, block) in blocks.bytes.as_chunks().0[..blocks.n].iter().enumerate() {
-                add_block(lanes, block, blocks.last && i + 1 == blocks.n);
+            if blocks.ahead > 0 {
+            simd::prefetch(blocks.bytes, i * BLOCK + blocks.ahead, BLOCK);
             }
-        }
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::add_blocks(lanes, blocks) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::add_blocks(lanes, blocks) },
-    }
+            add_block(lanes, block, blocks.last && i + 1 == blocks.n);
+            }
+            },
+    )
 }
 
 fn add_block(lanes: &mut [u64; 8], block: &[u8; BLOCK], last: bool) {
@@ -200,7 +204,10 @@ mod tests {
         let bytes = some_bytes(70_000);
         for len in (0..5000).chain([8191, 8192, 8193, 65_535, 65_536, 65_537, 70_000]) {
             let bytes = &bytes[..len];
-            assert_eq!(hash64(bytes), twox_hash::XxHash3_64::oneshot(bytes), "{len}");
+            for level in Level::available() {
+                let reference = twox_hash::XxHash3_64::oneshot(bytes);
+                assert_eq!(hash64_at(level, bytes), reference, "{len} {level:?}");
+            }
         }
     }
 

@@ -5,6 +5,10 @@
 //! delivers that one, and goes on with a spare state: waking a thread that sleeps takes as long as
 //! coding a tenth of a chunk.
 
+mod threads;
+
+pub use threads::{Threads, Workers};
+
 use crate::{Error, Result};
 use std::{
     collections::BTreeMap,
@@ -60,7 +64,7 @@ struct Turn<S> {
     failed: Option<Error>,
 }
 
-/// Runs jobs in three stages on `threads` workers, each job with a state of `new_state`:
+/// Runs jobs in three stages, each job with a state of `new_state`:
 /// `take` in job order, one at a time (it returns `false` when there are no more jobs), `work`
 /// in parallel, `deliver` in job order, one at a time.
 ///
@@ -69,7 +73,7 @@ struct Turn<S> {
 /// # Errors
 /// What a stage returned, or `Io` (interrupted) after `cancel`.
 pub fn run_ordered<S: Send>(
-    threads: usize,
+    workers: Workers<'_>,
     cancel: &Cancel,
     new_state: impl Fn() -> S + Sync,
     take: impl FnMut(&mut S) -> Result<bool> + Send,
@@ -77,7 +81,7 @@ pub fn run_ordered<S: Send>(
     deliver: impl FnMut(&mut S) -> Result<()> + Send,
 ) -> Result<()> {
     let memory = Memory { limit: u64::MAX, of: |_: &S| Ok(0) };
-    run_within(threads, cancel, memory, new_state, take, work, deliver)
+    run_within(workers, cancel, memory, new_state, take, work, deliver)
 }
 
 /// What the jobs of [`run_within`] may take together.
@@ -95,7 +99,7 @@ pub struct Memory<F> {
 /// # Errors
 /// As for [`run_ordered`], and what `memory.of` returned.
 pub fn run_within<S: Send, F: Fn(&S) -> Result<u64> + Sync>(
-    threads: usize,
+    workers: Workers<'_>,
     cancel: &Cancel,
     memory: Memory<F>,
     new_state: impl Fn() -> S + Sync,
@@ -103,8 +107,7 @@ pub fn run_within<S: Send, F: Fn(&S) -> Result<u64> + Sync>(
     work: impl Fn(&mut S) -> Result<()> + Sync,
     mut deliver: impl FnMut(&mut S) -> Result<()> + Send,
 ) -> Result<()> {
-    let workers = worker_count(threads);
-    if workers == 1 {
+    if workers.count == 1 {
         let mut state = new_state();
         while take(&mut state)? {
             check(cancel)?;
@@ -114,14 +117,6 @@ pub fn run_within<S: Send, F: Fn(&S) -> Result<u64> + Sync>(
         }
         return Ok(());
     }
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(workers)
-        .thread_name(|i| format!("lmc-{i}"))
-        .build()
-        .map_err(|e| Error::Io {
-            context: format!("cannot start {workers} threads"),
-            source: std::io::Error::other(e),
-        })?;
     let source = Mutex::new((0usize, true, take));
     let deliver = Mutex::new(deliver);
     let turns = Mutex::new(Turn {
@@ -130,7 +125,7 @@ pub fn run_within<S: Send, F: Fn(&S) -> Result<u64> + Sync>(
         done: BTreeMap::new(),
         memory: 0,
         spare: Vec::new(),
-        more: workers + workers.div_ceil(2),
+        more: workers.count + workers.count.div_ceil(2),
         failed: None,
     });
     let spared = Condvar::new();
@@ -223,11 +218,11 @@ pub fn run_within<S: Send, F: Fn(&S) -> Result<u64> + Sync>(
             hand_over(job, state, result, bytes);
         }
     };
-    pool.scope(|scope| {
-        for _ in 0..workers {
+    workers.scope(|scope| {
+        for _ in 0..workers.count {
             scope.spawn(|_| worker());
         }
-    });
+    })?;
     let failed = lock(&turns).failed.take();
     failed.map_or(Ok(()), Err)
 }
@@ -272,10 +267,11 @@ mod tests {
 
     #[test]
     fn results_are_delivered_in_order_for_any_number_of_threads() {
+        let all = Threads::default();
         for threads in [1, 2, 3, 8] {
             let mut seen = Vec::new();
             run_ordered(
-                threads,
+                all.workers(threads),
                 &Cancel::new(),
                 || (0, 0),
                 numbered(100, |state: &mut (usize, usize), job| state.0 = job),
@@ -299,15 +295,16 @@ mod tests {
 
     #[test]
     fn the_earliest_failure_is_reported_and_nothing_after_it_delivered() {
+        let all = Threads::default();
         for threads in [1, 2, 5] {
             let mut last = None;
             let result = run_ordered(
-                threads,
+                all.workers(threads),
                 &Cancel::new(),
                 || 0,
                 numbered(50, |state: &mut usize, job| *state = job),
                 |job| match *job {
-                    20 | 21 => Err(Error::Corrupt(job.to_string())),
+                    20 | 21 => Err(Error::Corrupt(job.to_string().into())),
                     _ => Ok(()),
                 },
                 |job| {
@@ -322,11 +319,12 @@ mod tests {
 
     #[test]
     fn jobs_under_way_take_no_more_memory_than_the_limit_unless_one_does_alone() {
+        let all = Threads::default();
         for threads in [1, 2, 5] {
             let (now, most) = (Mutex::new(0u64), Mutex::new(0u64));
             let bytes = |job: usize| if job == 30 { 50 } else { 1 + job as u64 % 5 };
             run_within(
-                threads,
+                all.workers(threads),
                 &Cancel::new(),
                 Memory { limit: 8, of: |job: &usize| Ok(bytes(*job)) },
                 || 0,
@@ -352,7 +350,7 @@ mod tests {
     #[test]
     fn a_failure_wakes_those_that_wait_for_memory() {
         let result = run_within(
-            4,
+            Threads::default().workers(4),
             &Cancel::new(),
             Memory { limit: 2, of: |_: &usize| Ok(2) },
             || 0,
@@ -366,7 +364,7 @@ mod tests {
     #[test]
     fn a_panic_in_a_worker_becomes_an_error_and_nobody_waits_for_it() {
         let result = run_ordered(
-            4,
+            Threads::default().workers(4),
             &Cancel::new(),
             || 0,
             numbered(50, |state: &mut usize, job| *state = job),

@@ -1,7 +1,7 @@
 //! CPU instruction-set levels and their run-time detection.
 //!
-//! `LMC_SIMD=scalar|avx2|avx512` caps the level of [`Level::best`]: a level that the machine
-//! lacks falls back to the best one below it, unless `LMC_REQUIRE` names it.
+//! `LMC_SIMD=scalar|avx2|avx512` hides the levels above; one that the machine lacks hides none. A test
+//! run whose `LMC_REQUIRE` names a level that the machine lacks fails.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
@@ -31,9 +31,19 @@ impl Level {
     /// The portable reference, available everywhere.
     pub const SCALAR: Level = Level(Isa::Scalar);
 
-    /// Every level this CPU can run, the scalar reference first and the best last.
-    /// `LMC_SIMD` does not shorten the list.
+    /// Every level that may be used, the scalar reference first and the best last: those that this
+    /// CPU can run, but none above that of `LMC_SIMD`.
     pub fn available() -> Vec<Level> {
+        let wanted = std::env::var("LMC_SIMD").unwrap_or_default();
+        let mut levels = Self::detected();
+        if let Some(last) = levels.iter().position(|level| level.name() == wanted) {
+            levels.truncate(last + 1);
+        }
+        levels
+    }
+
+    /// Every level this CPU can run.
+    fn detected() -> Vec<Level> {
         #[allow(unused_mut, reason = "only x86-64 has more")]
         let mut levels = vec![Level::SCALAR];
         #[cfg(target_arch = "x86_64")]
@@ -57,20 +67,10 @@ impl Level {
         levels
     }
 
-    /// The best available level not above `LMC_SIMD`, found once per process.
+    /// The best of [`Level::available`], found once per process.
     pub fn best() -> Level {
         static BEST: OnceLock<Level> = OnceLock::new();
-        *BEST.get_or_init(|| {
-            let wanted = std::env::var("LMC_SIMD").unwrap_or_default();
-            let mut best = Level::SCALAR;
-            for level in Self::available() {
-                best = level;
-                if level.name() == wanted {
-                    break;
-                }
-            }
-            best
-        })
+        *BEST.get_or_init(|| Self::available().pop().unwrap_or(Level::SCALAR))
     }
 
     /// `scalar`, `avx2` or `avx512`.
@@ -81,21 +81,6 @@ impl Level {
             Isa::Avx2 => "avx2",
             #[cfg(target_arch = "x86_64")]
             Isa::Avx512 => "avx512",
-        }
-    }
-
-    /// Calls `f` as compiled for this level: for loops that the compiler vectorises by itself.
-    /// `f` must be an `#[inline(always)]` function and no closure, or the features miss it.
-    #[inline]
-    pub(crate) fn run<A, R>(self, f: impl FnOnce(A) -> R, args: A) -> R {
-        match self.0 {
-            Isa::Scalar => f(args),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx2 => unsafe { run_avx2(f, args) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx512 => unsafe { run_avx512(f, args) },
         }
     }
 
@@ -163,54 +148,88 @@ impl Default for Ahead {
     }
 }
 
+/// Compiles functions for a processor with these features.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn run_avx2<A, R>(f: impl FnOnce(A) -> R, args: A) -> R {
-    f(args)
+macro_rules! with_features {
+    ($features:literal: $($item:item)*) => {$(
+        #[inline]
+        #[target_feature(enable = $features)]
+        $item
+    )*};
 }
+#[cfg(target_arch = "x86_64")]
+pub(crate) use with_features;
 
+/// Names for what is made of two registers.
 #[cfg(target_arch = "x86_64")]
-#[target_feature(
-    enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
-)]
-fn run_avx512<A, R>(f: impl FnOnce(A) -> R, args: A) -> R {
-    f(args)
+macro_rules! of_two {
+    ($features:literal: $($name:ident($a:ident, $b:ident) -> $out:ty = $made:expr;)*) => {
+        $crate::simd::with_features! { $features: $(
+            pub(crate) fn $name($a: Vector, $b: Vector) -> $out {
+                $made
+            }
+        )* }
+    };
 }
+#[cfg(target_arch = "x86_64")]
+use of_two;
+
+/// Takes what is for a level, or else what is for all of them:
+///
+/// ```text
+/// dispatch!(level, Avx512 => avx512::f(x), Avx2 => avx2::f(x), _ => f_scalar(x))
+/// ```
+///
+/// This is the only way from a [`Level`] to code that needs its instructions. That code is a
+/// function with the `target_feature` of its level, and calling it there is sound; what else its
+/// caller must see to makes it an `unsafe fn`.
+macro_rules! dispatch {
+    ($level:expr, $($isa:ident => $kernel:expr,)+ _ => $portable:expr $(,)?) => {
+        match $level.isa() {
+            $(
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
+                $crate::simd::Isa::$isa => unsafe { $kernel },
+            )+
+            #[allow(unreachable_patterns, reason = "where all levels were named")]
+            _ => $portable,
+        }
+    };
+}
+pub(crate) use dispatch;
 
 /// Defines a function of a level and some arguments whose body is compiled for every level: for
-/// loops that the compiler vectorises by itself. Unlike with [`Level::run`], the body is called
-/// by name, so that it is inlined, and its loops get the features, whatever its size.
+/// loops that the compiler vectorises by itself. The body is called by name, so that it is inlined,
+/// and its loops get the features, whatever its size.
 macro_rules! for_every_level {
-    ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?)
-     $(-> $out:ty)? $body:block) => {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident $(<const $n:ident: $of:ty>)?
+     ($($arg:ident: $type:ty),* $(,)?) $(-> $out:ty)? $body:block) => {
         $(#[$meta])*
-        $vis fn $name(level: $crate::simd::Level, $($arg: $type),*) $(-> $out)? {
+        $vis fn $name $(<const $n: $of>)? (level: $crate::simd::Level, $($arg: $type),*)
+        $(-> $out)? {
             #[inline(always)]
-            fn body($($arg: $type),*) $(-> $out)? $body
+            fn body $(<const $n: $of>)? ($($arg: $type),*) $(-> $out)? $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-            fn avx2($($arg: $type),*) $(-> $out)? {
-                body($($arg),*)
+            fn avx2 $(<const $n: $of>)? ($($arg: $type),*) $(-> $out)? {
+                body$(::<$n>)?($($arg),*)
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(
                 enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
             )]
-            fn avx512($($arg: $type),*) $(-> $out)? {
-                body($($arg),*)
+            fn avx512 $(<const $n: $of>)? ($($arg: $type),*) $(-> $out)? {
+                body$(::<$n>)?($($arg),*)
             }
 
-            match level.isa() {
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-                $crate::simd::Isa::Avx2 => unsafe { avx2($($arg),*) },
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: as above.
-                $crate::simd::Isa::Avx512 => unsafe { avx512($($arg),*) },
-                _ => body($($arg),*),
-            }
+            $crate::simd::dispatch!(
+                level,
+                Avx512 => avx512$(::<$n>)?($($arg),*),
+                Avx2 => avx2$(::<$n>)?($($arg),*),
+                _ => body$(::<$n>)?($($arg),*),
+            )
         }
     };
 }
@@ -236,13 +255,53 @@ mod tests {
     #[test]
     fn required_levels_are_available() {
         let required = std::env::var("LMC_REQUIRE").unwrap_or_default();
+        let required: Vec<&str> = required.split(',').filter(|name| !name.is_empty()).collect();
+        for name in &required {
+            let known = ["avx2", "avx512", "gpu", "mount", "torch"].contains(name);
+            assert!(known, "LMC_REQUIRE names {name}, which nothing is called");
+        }
         for name in ["avx2", "avx512"] {
-            let here = Level::available().iter().any(|l| l.name() == name);
-            let needed = required.split(',').any(|r| r == name);
-            assert!(here || !needed, "LMC_REQUIRE names {name}, which this CPU lacks");
+            let here = Level::detected().iter().any(|l| l.name() == name);
+            assert!(here || !required.contains(&name), "LMC_REQUIRE: this CPU lacks {name}");
             if !here {
                 println!("skipped: this CPU lacks {name}");
             }
+        }
+    }
+
+    /// Runs this process's tests of one name in another one, with a variable set.
+    fn passes(test: &str, variable: &str, value: &str) -> bool {
+        let this = std::env::current_exe().unwrap();
+        let mut run = std::process::Command::new(this);
+        run.args(["--exact", test]).env(variable, value).output().unwrap().status.success()
+    }
+
+    #[test]
+    fn a_run_that_requires_what_is_not_there_fails() {
+        let test = "simd::tests::required_levels_are_available";
+        let all: Vec<&str> = Level::detected().iter().skip(1).map(|l| l.name()).collect();
+        assert!(passes(test, "LMC_REQUIRE", &all.join(",")));
+        assert!(!passes(test, "LMC_REQUIRE", "gpu,sse9"));
+        if !all.contains(&"avx512") {
+            assert!(!passes(test, "LMC_REQUIRE", "gpu,avx512"));
+        }
+    }
+
+    #[test]
+    fn a_forced_level_is_the_best_there_is() {
+        let forced = std::env::var("LMC_SIMD").unwrap_or_default();
+        let best = Level::best();
+        assert_eq!(Level::available().last(), Some(&best));
+        if Level::detected().iter().any(|level| level.name() == forced) {
+            assert_eq!(best.name(), forced);
+        }
+    }
+
+    #[test]
+    fn every_level_can_be_forced() {
+        for level in Level::detected() {
+            let test = "simd::tests::a_forced_level_is_the_best_there_is";
+            assert!(passes(test, "LMC_SIMD", level.name()), "{level:?}");
         }
     }
 }

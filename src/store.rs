@@ -41,20 +41,23 @@ mod stats;
 mod ticket;
 mod verify;
 
-pub use checkpointer::{Checkpointer, CheckpointerOptions, Report};
+pub use checkpointer::{Checkpointer, CheckpointerOptions, LastSaved, Report};
 #[cfg(feature = "gpu")]
 pub use device::DeviceTensor;
-pub use gc::{GcOptions, Removed};
+pub use gc::{Collecting, GcOptions, Removed};
 pub use lock::Locking;
 pub use policy::Policy;
 pub use record::{Link, StepRecord, StoredFile};
-pub use save::{SaveOptions, Saved};
+pub use save::{AfterSave, Existing, Form, SaveOptions, Saved};
 pub use snapshot::{Bytes, Content, Snapshot, Tensor, safetensors};
 pub use stats::{Stats, StepStats};
 pub use ticket::Ticket;
 pub use verify::{StepHealth, Verified};
 
-use crate::{Error, Options, Result, archive::AtomicFile};
+use crate::{
+    CompressOptions, Error, RestoreOptions, Result,
+    archive::{AtomicFile, Options, Overwrite},
+};
 use record::{read_guarded, write_guarded};
 use serde_json::{Map, Value, json};
 use std::{
@@ -71,12 +74,12 @@ const STEPS: &str = "steps";
 /// A directory of checkpoints.
 ///
 /// ```
-/// use lmc_gpu::store::{Policy, SaveOptions, Store};
+/// use lmc_gpu::{Overwrite, store::{Policy, SaveOptions, Store}};
 /// let dir = tempfile::tempdir()?;
 /// std::fs::write(dir.path().join("weights"), [1u8; 4096])?;
-/// let store = Store::init(&dir.path().join("run"), Policy::default())?;
-/// store.save(&dir.path().join("weights"), 100, &SaveOptions::default())?;
-/// store.restore(100, &dir.path().join("again"), false)?;
+/// let store = Store::init(dir.path().join("run"), Policy::default())?;
+/// store.save(dir.path().join("weights"), 100, &SaveOptions::default())?;
+/// store.restore(100, dir.path().join("again"), Overwrite::Refuse)?;
 /// assert_eq!(std::fs::read(dir.path().join("again"))?, [1u8; 4096]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -84,7 +87,10 @@ const STEPS: &str = "steps";
 pub struct Store {
     root: PathBuf,
     policy: Policy,
+    /// For saving.
     options: Options,
+    /// For reading.
+    reading: Options,
 }
 
 /// The steps of a store.
@@ -103,18 +109,22 @@ impl Store {
     ///
     /// # Errors
     /// `InvalidArgument` where it is a store already or the policy makes no sense; `Io`.
-    pub fn init(root: &Path, policy: Policy) -> Result<Store> {
+    pub fn init(root: impl AsRef<Path>, policy: Policy) -> Result<Store> {
+        let root = root.as_ref();
         policy.check()?;
         if root.join(STORE_FILE).exists() {
-            return Err(Error::InvalidArgument(format!(
-                "{} is a store already: --force gives it another policy and keeps its steps",
-                root.display()
-            )));
+            return Err(Error::InvalidArgument(
+                format!(
+                    "{} is a store already: --force gives it another policy and keeps its steps",
+                    root.display()
+                )
+                .into(),
+            ));
         }
         let steps = root.join(STEPS);
         fs::create_dir_all(&steps).map_err(|e| Error::io("create", &steps, e))?;
-        let store = Store { root: root.to_owned(), policy, options: Options::default() };
-        store.write_policy(false)?;
+        let store = Store::at(root, policy);
+        store.write_policy(Overwrite::Refuse)?;
         Ok(store)
     }
 
@@ -122,40 +132,68 @@ impl Store {
     ///
     /// # Errors
     /// `InvalidArgument` where there is none; `Corrupt`, `Unsupported`, `Io`.
-    pub fn open(root: &Path) -> Result<Store> {
+    pub fn open(root: impl AsRef<Path>) -> Result<Store> {
+        let root = root.as_ref();
         let path = root.join(STORE_FILE);
-        let bytes = fs::read(&path).map_err(|e| match e.kind() {
+        let bytes = fs::read(&path).map_err(|e| {
+            match e.kind() {
             io::ErrorKind::NotFound if repair::has_steps(root) => Error::InvalidArgument(format!(
                 "{} has steps, but {STORE_FILE} is missing: lmc-gpu store repair {} writes it anew",
                 root.display(),
                 root.display()
-            )),
+            ).into()),
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
                 Error::InvalidArgument(format!(
                     "{} is not a store: make one with lmc-gpu store init {}",
                     root.display(),
                     root.display()
-                ))
+                ).into())
             }
             _ => Error::io("read", &path, e),
+        }
         })?;
         let policy = read_guarded(&bytes, STORE_FORMAT)
             .and_then(|object| Policy::from_json(object.get("policy")))
             .map_err(|e| match e {
-                Error::Corrupt(why) => Error::Corrupt(format!(
-                    "{}: {why}: lmc-gpu store repair {} writes it anew and keeps every step",
-                    path.display(),
-                    root.display()
-                )),
+                Error::Corrupt(why) => Error::Corrupt(
+                    format!(
+                        "{}: {why}: lmc-gpu store repair {} writes it anew and keeps every step",
+                        path.display(),
+                        root.display()
+                    )
+                    .into(),
+                ),
                 e => e.at(path.display()),
             })?;
-        Ok(Store { root: root.to_owned(), policy, options: Options::default() })
+        Ok(Store::at(root, policy))
     }
 
-    /// The same store with options for coding: threads, method, progress, cancelling, limits.
-    /// Its base and what is overwritten are set by the store itself.
+    fn at(root: &Path, policy: Policy) -> Store {
+        let (options, reading) = (Options::default(), Options::default());
+        Store { root: root.to_owned(), policy, options, reading }
+    }
+
+    /// The same store with options for saving: threads, method, device, links. Base and what is
+    /// overwritten are set by the store itself.
+    #[must_use]
+    pub fn with_compress_options(mut self, options: CompressOptions) -> Store {
+        self.options = options.0;
+        self
+    }
+
+    /// The same store with options for restoring, verifying and opening steps: threads, limits.
+    /// Bases are found by the store itself.
+    #[must_use]
+    pub fn with_restore_options(mut self, options: RestoreOptions) -> Store {
+        self.reading = options.0;
+        self
+    }
+
+    /// The same store with options for both.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_options(mut self, options: Options) -> Store {
+        self.reading = options.clone();
         self.options = options;
         self
     }
@@ -168,7 +206,7 @@ impl Store {
         policy.check()?;
         let _lock = self.lock(Locking::Wait)?;
         self.policy = policy;
-        self.write_policy(true)
+        self.write_policy(Overwrite::Files)
     }
 
     /// Its policy.
@@ -219,10 +257,11 @@ impl Store {
         }
         let steps = self.list()?.steps;
         let near = steps.iter().min_by_key(|r| r.step.abs_diff(step));
-        Err(Error::InvalidArgument(match near {
-            Some(r) => format!("there is no step {step}; the nearest one is {}", r.step),
-            None => format!("there is no step {step}: the store is empty"),
-        }))
+        let nearest = match near {
+            Some(r) => format!("; the nearest one is {}", r.step),
+            None => ": the store is empty".to_owned(),
+        };
+        Err(Error::InvalidArgument(format!("there is no step {step}{nearest}").into()))
     }
 
     /// Names of the files in `steps`, in byte order.
@@ -247,16 +286,21 @@ impl Store {
         self.step_path(&format!("{}.json", record::stem(step)))
     }
 
-    fn write_policy(&self, replace: bool) -> Result<()> {
+    fn write_policy(&self, overwrite: Overwrite) -> Result<()> {
         let mut object = Map::new();
         object.insert("format".into(), STORE_FORMAT.into());
         object.insert("version".into(), json!(record::VERSION));
         object.insert("policy".into(), self.policy.to_json());
-        self.write_json(&self.root.join(STORE_FILE), object, replace)
+        self.write_json(&self.root.join(STORE_FILE), object, overwrite)
     }
 
-    fn write_json(&self, path: &Path, object: Map<String, Value>, replace: bool) -> Result<()> {
-        let mut file = AtomicFile::create(path, replace)?;
+    fn write_json(
+        &self,
+        path: &Path,
+        object: Map<String, Value>,
+        overwrite: Overwrite,
+    ) -> Result<()> {
+        let mut file = AtomicFile::create(path, overwrite)?;
         let bytes = write_guarded(object);
         file.write_all(&bytes).map_err(|e| Error::io("write", path, e))?;
         file.commit()

@@ -22,7 +22,7 @@ pub struct Shown<'t> {
 /// A text that stands within a line: line ends are escaped as well.
 ///
 /// ```
-/// assert_eq!(lmc_gpu::text::shown("a\nb\u{202e}é").to_string(), "a\\nb\\u{202e}é");
+/// assert_eq!(lmc_gpu::internals::text::shown("a\nb\u{202e}é").to_string(), "a\\nb\\u{202e}é");
 /// ```
 pub fn shown(text: &str) -> Shown<'_> {
     Shown { text, keep_lines: false }

@@ -4,8 +4,9 @@ mod common;
 
 use common::{Rng, safetensors, sample_file};
 use lmc_gpu::{
-    Archive, Error, Options, codec::Method, compress, container::Limits, decompress, dtype::Dtype,
-    simd::Level,
+    Archive, CompressOptions, Error, Limits, Method, RestoreOptions, compress, decompress,
+    dtype::Dtype,
+    internals::{archive::Options, simd::Level},
 };
 use proptest::prelude::*;
 use std::{panic::AssertUnwindSafe, sync::Arc};
@@ -20,8 +21,8 @@ fn options(method: Method) -> Options {
 }
 
 fn round_trip(bytes: &[u8], options: &Options) -> Vec<u8> {
-    let archive = compress(bytes, options).unwrap();
-    let back = decompress(&archive, options).unwrap();
+    let archive = compress(bytes, &options.compressing()).unwrap();
+    let back = decompress(&archive, &options.restoring()).unwrap();
     assert!(back == bytes, "{options:?}: {} bytes differ", bytes.len());
     let most = bytes.len() + bytes.len() / 1000 + 1024;
     assert!(archive.len() <= most, "{options:?}: {} of {}", archive.len(), bytes.len());
@@ -69,9 +70,9 @@ fn archives_do_not_depend_on_threads_or_instruction_set() {
         for level in Level::available() {
             for threads in if is_slow(method) { 3..4 } else { 1..5 } {
                 let options = options(method).with_level(level).with_threads(threads);
-                let again = compress(&file, &options).unwrap();
+                let again = compress(&file, &options.compressing()).unwrap();
                 assert!(again == first, "{method} {level:?} {threads}");
-                assert!(decompress(&first, &options).unwrap() == file);
+                assert!(decompress(&first, &options.restoring()).unwrap() == file);
             }
         }
     }
@@ -82,7 +83,8 @@ fn archives_made_at_once_and_after_failures_are_the_same() {
     let files = [sample_file(11), sample_file(12)[..200_000].to_vec()];
     let methods = [Method::Fast, Method::Auto, Method::Max];
     let jobs: Vec<_> = methods.iter().flat_map(|m| files.iter().map(move |f| (*m, f))).collect();
-    let want: Vec<_> = jobs.iter().map(|(m, f)| compress(f, &options(*m)).unwrap()).collect();
+    let want: Vec<_> =
+        jobs.iter().map(|(m, f)| compress(f, &options(*m).compressing()).unwrap()).collect();
     std::thread::scope(|scope| {
         for thread in 0..8 {
             let (jobs, want) = (&jobs, &want);
@@ -93,18 +95,22 @@ fn archives_made_at_once_and_after_failures_are_the_same() {
                     if thread % 4 == 3 {
                         // The writer fails between jobs, while coders are at work.
                         let fails = options.with_progress(Some(Arc::new(|_| panic!("on purpose"))));
-                        let made =
-                            std::panic::catch_unwind(AssertUnwindSafe(|| compress(file, &fails)));
+                        let made = std::panic::catch_unwind(AssertUnwindSafe(|| {
+                            compress(file, &fails.compressing())
+                        }));
                         assert!(!matches!(made, Ok(Ok(_))));
                     } else {
-                        assert!(compress(file, &options).unwrap() == want[i], "{method} {thread}");
+                        assert!(
+                            compress(file, &options.compressing()).unwrap() == want[i],
+                            "{method} {thread}"
+                        );
                     }
                 }
             });
         }
     });
     for ((method, file), want) in jobs.iter().zip(&want) {
-        assert!(compress(file, &options(*method)).unwrap() == *want);
+        assert!(compress(file, &options(*method).compressing()).unwrap() == *want);
     }
 }
 
@@ -160,9 +166,9 @@ fn big_endian_integers_round_trip_whichever_coder_is_best_for_them() {
 /// Flips every bit (a sample of them in large archives) and cuts at every length: each is an
 /// error or, for bits that nothing depends on, the right bytes; never a panic or wrong bytes.
 fn damage(method: Method, archive: &[u8], original: &[u8], step: usize) {
-    let opened = Archive::from_bytes(archive, Limits::default()).unwrap();
+    let opened = Archive::from_bytes(archive, &RestoreOptions::default()).unwrap();
     let place = |at: usize| {
-        let chunk = opened.chunks.iter().rev().find(|c| c.offset <= at as u64);
+        let chunk = opened.chunks().iter().rev().find(|c| c.offset <= at as u64);
         chunk.map(|c| (at as u64 - c.offset, c.stored_len, c.meta.form, c.meta.dtype))
     };
     let mut unnoticed = Vec::new();
@@ -171,7 +177,7 @@ fn damage(method: Method, archive: &[u8], original: &[u8], step: usize) {
         for bit in [0, 3, 7] {
             let mut bad = archive.to_vec();
             bad[at] ^= 1 << bit;
-            if let Ok(back) = decompress(&bad, &options) {
+            if let Ok(back) = decompress(&bad, &options.restoring()) {
                 unnoticed.push((at, bit, back == original, place(at)));
             }
         }
@@ -183,7 +189,7 @@ fn damage(method: Method, archive: &[u8], original: &[u8], step: usize) {
         &unnoticed[..unnoticed.len().min(20)]
     );
     for n in (0..archive.len()).step_by(step) {
-        assert!(decompress(&archive[..n], &options).is_err(), "cut at {n}");
+        assert!(decompress(&archive[..n], &options.restoring()).is_err(), "cut at {n}");
     }
 }
 
@@ -195,7 +201,7 @@ fn every_flipped_bit_and_every_cut_is_noticed() {
         ("c".into(), "I64", vec![10], vec![0; 80]),
     ]);
     for method in Method::ALL {
-        let archive = compress(&file, &options(method)).unwrap();
+        let archive = compress(&file, &options(method).compressing()).unwrap();
         damage(method, &archive, &file, if is_slow(method) { 7 } else { 1 });
     }
 }
@@ -204,7 +210,7 @@ fn every_flipped_bit_and_every_cut_is_noticed() {
 fn damage_in_large_chunks_of_every_method_is_noticed() {
     let file = sample_file(7);
     for method in Method::ALL {
-        let archive = compress(&file, &options(method)).unwrap();
+        let archive = compress(&file, &options(method).compressing()).unwrap();
         damage(method, &archive, &file, archive.len() / if is_slow(method) { 12 } else { 150 });
     }
 }
@@ -212,30 +218,30 @@ fn damage_in_large_chunks_of_every_method_is_noticed() {
 #[test]
 fn errors_name_tensor_and_chunk() {
     let file = sample_file(8);
-    let archive = compress(&file, &options(Method::Raw)).unwrap();
-    let opened = Archive::from_bytes(&archive, Limits::default()).unwrap();
-    let chunk = opened.chunks.last().unwrap();
+    let archive = compress(&file, &options(Method::Raw).compressing()).unwrap();
+    let opened = Archive::from_bytes(&archive, &RestoreOptions::default()).unwrap();
+    let chunk = opened.chunks().last().unwrap();
     let mut bad = archive.clone();
     bad[chunk.offset as usize + 500] ^= 1;
-    let message = decompress(&bad, &Options::default()).unwrap_err().to_string();
+    let message = decompress(&bad, &RestoreOptions::default()).unwrap_err().to_string();
     assert!(message.contains("tensor \"") && message.contains("chunk"), "{message}");
 }
 
 #[test]
 fn other_files_newer_versions_and_old_limits_are_told_apart() {
-    let archive = compress(b"hello", &Options::default()).unwrap();
-    let fails = |bytes: &[u8]| decompress(bytes, &Options::default()).unwrap_err();
+    let archive = compress(b"hello", &CompressOptions::default()).unwrap();
+    let fails = |bytes: &[u8]| decompress(bytes, &RestoreOptions::default()).unwrap_err();
     assert!(matches!(fails(b"PK\x03\x04 and so on, long enough"), Error::Corrupt(_)));
     assert!(matches!(fails(b""), Error::Corrupt(_)));
     assert!(matches!(fails(&archive[..10]), Error::Truncated(_)));
     let mut newer = archive.clone();
     newer[8] = 9;
-    let check = lmc_gpu::container::hash64(&newer[..20]) as u32;
+    let check = lmc_gpu::internals::container::hash64(&newer[..20]) as u32;
     newer[20..24].copy_from_slice(&check.to_le_bytes());
     let message = fails(&newer).to_string();
     assert!(message.contains("version 9") && message.contains("newer"), "{message}");
     let strict = Options::default().with_limits(Limits { chunk_len: 4, ..Limits::default() });
-    assert!(matches!(decompress(&archive, &strict), Err(Error::LimitExceeded(_))));
+    assert!(matches!(decompress(&archive, &strict.restoring()), Err(Error::LimitExceeded(_))));
 }
 
 proptest! {
@@ -258,9 +264,9 @@ proptest! {
         tail in proptest::collection::vec(any::<u8>(), 0..300),
         keep in 0usize..200,
     ) {
-        let archive = compress(&sample_file(9)[..3000], &Options::default()).unwrap();
+        let archive = compress(&sample_file(9)[..3000], &CompressOptions::default()).unwrap();
         let mut bad = archive[..keep.min(archive.len())].to_vec();
         bad.extend(tail);
-        prop_assert!(decompress(&bad, &Options::default()).is_err());
+        prop_assert!(decompress(&bad, &RestoreOptions::default()).is_err());
     }
 }

@@ -2,9 +2,11 @@
 //! nothing beside the weights, whatever the order of operations and the decay rate.
 
 use lmc_gpu::{
-    Options,
-    archive::{Base, compress_path, decompress_stream},
-    simd::Level,
+    Base, compress_path,
+    internals::{
+        archive::{Options, decompress_stream},
+        simd::Level,
+    },
 };
 use std::{
     fs,
@@ -73,15 +75,15 @@ fn write(dir: &Path, apart: bool, w: &[f32], a: &[f32]) -> PathBuf {
 fn bits(new: &Path, base: Option<&Path>) -> f64 {
     let dir = tempfile::tempdir().unwrap();
     let options = Options::default().with_threads(2);
-    let base = base.map(|base| Base::open(base, &[], &options).unwrap());
+    let base = base.map(|base| Base::open_with(base, &[], &options).unwrap());
     let options = options.with_base(base);
     let out = dir.path().join("x.lmc");
-    compress_path(new, &out, &options).unwrap();
+    compress_path(new, &out, &options.compressing()).unwrap();
     let archive = fs::read(&out).unwrap();
     for level in Level::available() {
         let back = dir.path().join(format!("{level:?}"));
         let options = options.clone().with_level(level);
-        decompress_stream(&mut &archive[..], &back, &options, false).unwrap();
+        decompress_stream(&mut &archive[..], &back, &options.restoring()).unwrap();
         for file in fs::read_dir(new).unwrap() {
             let path = file.unwrap().path();
             let restored = back.join(path.file_name().unwrap());

@@ -1,14 +1,14 @@
 //! Deltas: archives against a base, and checkpoints whose tensors predict each other.
 
 use lmc_gpu::{
-    Error, Options,
-    archive::{
-        Archive, Base, Checkpoint, Input, compress_files, compress_path, decompress_stream,
-        extract, verify_stream,
+    Archive, Base, Error, Method, OnDamage, Overwrite, compress_path,
+    internals::{
+        archive::{
+            Checkpoint, Input, Options, compress_files, decompress_stream, extract, verify_stream,
+        },
+        simd::Level,
+        source::Source,
     },
-    codec::Method,
-    simd::Level,
-    source::Source,
 };
 use std::{
     fs,
@@ -133,11 +133,11 @@ fn write(dir: &Path, files: &[(&str, Vec<u8>)]) -> PathBuf {
 }
 
 fn options() -> Options {
-    Options::default().with_threads(2).with_force(true)
+    Options::default().with_threads(2).with_overwrite(Overwrite::Files)
 }
 
 fn with_base(base: &Path) -> Options {
-    options().with_base(Some(Base::open(base, &[], &options()).unwrap()))
+    options().with_base(Some(Base::open_with(base, &[], &options()).unwrap()))
 }
 
 /// Compresses, verifies and restores in every way; returns the length of the archive.
@@ -145,7 +145,7 @@ fn round_trip(dir: &Path, files: &[(&str, Vec<u8>)], base: Option<&Path>) -> usi
     let new = write(&dir.join("new"), files);
     let out = dir.join("x.lmc");
     let options = base.map_or(options(), with_base);
-    compress_path(&new, &out, &options).unwrap();
+    compress_path(&new, &out, &options.compressing()).unwrap();
     check(&out, files, &options);
     let len = fs::metadata(&out).unwrap().len() as usize;
     fs::remove_dir_all(&new).unwrap();
@@ -153,17 +153,21 @@ fn round_trip(dir: &Path, files: &[(&str, Vec<u8>)], base: Option<&Path>) -> usi
 }
 
 fn check(out: &Path, files: &[(&str, Vec<u8>)], options: &Options) {
-    let archive = Archive::open(out, options.limits).unwrap();
-    archive.verify(options, false).unwrap();
+    let archive = Archive::open(out, &options.restoring()).unwrap();
+    archive.verify(&options.restoring()).unwrap();
     let back = out.with_extension("back");
-    archive.restore(&back, options, false).unwrap();
+    archive.restore(&back, &options.restoring()).unwrap();
     for (name, bytes) in files {
         assert!(fs::read(back.join(name)).unwrap() == *bytes, "{name} differs");
     }
     // One file after the other, from its own chunks and what they refer to.
-    for (i, entry) in archive.manifest.entries.iter().enumerate() {
+    for (i, entry) in archive.entries().iter().enumerate() {
         let (_, bytes) = files.iter().find(|f| f.0 == entry.path).unwrap();
-        assert!(archive.file(i).read_vec(0, entry.len).unwrap() == *bytes, "{}", entry.path);
+        assert!(
+            archive.file(i).unwrap().read_vec(0, entry.len).unwrap() == *bytes,
+            "{}",
+            entry.path
+        );
     }
     fs::remove_dir_all(&back).unwrap();
     if archive.refers_to_base() && options.base.is_none() {
@@ -171,12 +175,12 @@ fn check(out: &Path, files: &[(&str, Vec<u8>)], options: &Options) {
         return;
     }
     let bytes = fs::read(out).unwrap();
-    decompress_stream(&mut &bytes[..], &back, options, false).unwrap();
+    decompress_stream(&mut &bytes[..], &back, &options.restoring()).unwrap();
     for (name, bytes) in files {
         assert!(fs::read(back.join(name)).unwrap() == *bytes, "{name} differs, from a pipe");
     }
     fs::remove_dir_all(&back).unwrap();
-    verify_stream(&mut &bytes[..], options, false).unwrap();
+    verify_stream(&mut &bytes[..], &options.restoring()).unwrap();
 }
 
 #[test]
@@ -207,7 +211,7 @@ fn archives_do_not_depend_on_threads_or_instruction_sets() {
         for threads in [1, 3] {
             let options = with_base(&base).with_level(level).with_threads(threads);
             let out = dir.path().join("x.lmc");
-            compress_path(&new, &out, &options).unwrap();
+            compress_path(&new, &out, &options.compressing()).unwrap();
             archives.push(fs::read(&out).unwrap());
             check(&out, &run.files(), &options);
         }
@@ -224,10 +228,10 @@ fn a_chain_of_archives_restores_through_all_of_its_links() {
         Input::from_files(run.files().into_iter().map(boxed).collect()).unwrap()
     };
     let path = |i: usize| dir.path().join(format!("step{i}.lmc"));
-    compress_files(&input(&run), &path(0), &options()).unwrap();
+    compress_files(&input(&run), &path(0), &options().compressing()).unwrap();
     for i in 1..5 {
         run.step();
-        compress_files(&input(&run), &path(i), &with_base(&path(i - 1))).unwrap();
+        compress_files(&input(&run), &path(i), &with_base(&path(i - 1)).compressing()).unwrap();
     }
     // Every link is found beside the one that needs it.
     check(&path(4), &run.files(), &options());
@@ -238,15 +242,16 @@ fn a_chain_of_archives_restores_through_all_of_its_links() {
     for (i, to) in moved.iter().enumerate() {
         fs::rename(path(i), to).unwrap();
     }
-    let base = Base::open(&moved[3], &moved, &options()).unwrap();
+    let base = Base::open_with(&moved[3], &moved, &options()).unwrap();
     check(&path(4), &run.files(), &options().with_base(Some(base)));
-    let lost = Archive::open(&path(4), options().limits).unwrap().verify(&options(), false);
+    let lost =
+        Archive::open(path(4), &options().restoring()).unwrap().verify(&options().restoring());
     assert!(matches!(lost, Err(Error::BaseMismatch(e)) if e.contains("step3.lmc")));
     // A tensor out of the middle of it.
-    let base = Base::open(&moved[3], &moved, &options()).unwrap();
-    let archive = Archive::open(&path(4), options().limits).unwrap();
+    let base = Base::open_with(&moved[3], &moved, &options()).unwrap();
+    let archive = Archive::open(path(4), &options().restoring()).unwrap();
     archive.attach_base(&base).unwrap();
-    let (_, _, bytes) = archive.tensor("master.safetensors:norm.weight").unwrap();
+    let (_, bytes) = archive.tensor("master.safetensors:norm.weight").unwrap();
     assert!(bytes == f32s(&run.w[2]));
     let checkpoint = Checkpoint::open(&path(4), &options().with_base(Some(base))).unwrap();
     let out = dir.path().join("one.safetensors");
@@ -404,19 +409,21 @@ fn a_wrong_changed_or_missing_base_is_named_with_the_archive() {
     let new = write(&dir.path().join("new"), &run.files());
     let out = dir.path().join("sub").join("x.lmc");
     fs::create_dir(out.parent().unwrap()).unwrap();
-    compress_path(&new, &out, &with_base(&base)).unwrap();
+    compress_path(&new, &out, &with_base(&base).compressing()).unwrap();
     let back = dir.path().join("back");
     let refused = |options: Options| {
-        let archive = Archive::open(&out, options.limits).unwrap();
+        let archive = Archive::open(&out, &options.restoring()).unwrap();
         let mut text = String::new();
-        for result in [archive.verify(&options, false), archive.restore(&back, &options, false)] {
+        for result in
+            [archive.verify(&options.restoring()), archive.restore(&back, &options.restoring())]
+        {
             match result {
-                Err(Error::BaseMismatch(e)) => text = e,
+                Err(Error::BaseMismatch(e)) => text = e.to_string(),
                 other => panic!("{other:?}"),
             }
         }
         let bytes = fs::read(&out).unwrap();
-        let piped = decompress_stream(&mut &bytes[..], &back, &options, false);
+        let piped = decompress_stream(&mut &bytes[..], &back, &options.restoring());
         assert!(matches!(piped, Err(Error::BaseMismatch(_))), "{piped:?}");
         assert!(!back.exists());
         text
@@ -439,8 +446,8 @@ fn a_wrong_changed_or_missing_base_is_named_with_the_archive() {
             changed[at] ^= 4;
             fs::write(&name, &changed).unwrap();
             let options = with_base(&base);
-            let archive = Archive::open(&out, options.limits).unwrap();
-            match archive.restore(&back, &options, false) {
+            let archive = Archive::open(&out, &options.restoring()).unwrap();
+            match archive.restore(&back, &options.restoring()) {
                 Err(Error::BaseMismatch(e)) => {
                     assert!(e.contains("base"), "{e}");
                     found += 1;
@@ -482,21 +489,25 @@ fn no_flipped_bit_of_a_delta_goes_unnoticed() {
     let new = file(&run);
     let base = Base::from_bytes("old", old.into(), None);
     let options = options().with_threads(1).with_base(Some(base));
-    let archive = lmc_gpu::compress(&new, &options).unwrap();
-    assert!(lmc_gpu::decompress(&archive, &options).unwrap() == new);
+    let archive = lmc_gpu::compress(&new, &options.compressing()).unwrap();
+    assert!(lmc_gpu::decompress(&archive, &options.restoring()).unwrap() == new);
     let out = dir.path().join("out");
     for i in
         (0..archive.len()).step_by(1 + archive.len() / 300).chain(archive.len() - 60..archive.len())
     {
         let mut bad = archive.clone();
         bad[i] ^= 1 << (i % 8);
-        assert!(lmc_gpu::decompress(&bad, &options).is_err(), "bit {} of byte {i}", i % 8);
         assert!(
-            decompress_stream(&mut &bad[..], &out, &options, false).is_err(),
+            lmc_gpu::decompress(&bad, &options.restoring()).is_err(),
+            "bit {} of byte {i}",
+            i % 8
+        );
+        assert!(
+            decompress_stream(&mut &bad[..], &out, &options.restoring()).is_err(),
             "byte {i}, piped"
         );
         let cut = &archive[..i];
-        assert!(lmc_gpu::decompress(cut, &options).is_err(), "cut at {i}");
+        assert!(lmc_gpu::decompress(cut, &options.restoring()).is_err(), "cut at {i}");
     }
 }
 
@@ -533,7 +544,7 @@ fn every_method_takes_a_base() {
     for method in Method::ALL {
         let options = with_base(&base).with_method(method);
         let out = dir.path().join("x.lmc");
-        compress_path(&new, &out, &options).unwrap();
+        compress_path(&new, &out, &options.compressing()).unwrap();
         check(&out, &run.files(), &options);
     }
 }
@@ -546,9 +557,9 @@ fn keep_going_restores_what_does_not_need_the_damaged_base() {
     run.step();
     let new = write(&dir.path().join("new"), &run.files());
     let out = dir.path().join("x.lmc");
-    compress_path(&new, &out, &with_base(&base)).unwrap();
+    compress_path(&new, &out, &with_base(&base).compressing()).unwrap();
     let options = with_base(&base);
-    let archive = Archive::open(&out, options.limits).unwrap();
+    let archive = Archive::open(&out, &options.restoring()).unwrap();
     archive.ensure_base(&options).unwrap();
     // The base changes after it was looked at.
     let path = base.join("master.safetensors");
@@ -557,7 +568,8 @@ fn keep_going_restores_what_does_not_need_the_damaged_base() {
     bytes[at] ^= 1;
     fs::write(&path, &bytes).unwrap();
     let back = dir.path().join("back");
-    let restored = archive.restore(&back, &options, true).unwrap();
+    let restored =
+        archive.restore(&back, &options.restoring().with_damage(OnDamage::Fill)).unwrap();
     assert!(!restored.damage.is_empty());
     assert!(fs::read(back.join("exp_avg.safetensors")).unwrap() == run.files()[0].1);
 }
@@ -570,7 +582,7 @@ fn chain(dir: &Path, n: usize) -> Vec<PathBuf> {
         let new = write(&dir.join("new"), &run.files());
         let path = dir.join(format!("step{i}.lmc"));
         let options = paths.last().map_or(options(), |base| with_base(base));
-        compress_path(&new, &path, &options).unwrap();
+        compress_path(&new, &path, &options.compressing()).unwrap();
         paths.push(path);
         run.step();
     }
@@ -596,13 +608,13 @@ fn the_bases_of_a_long_chain_may_be_given_in_any_order_and_under_any_name() {
         let mixed: Vec<_> = (0..7).map(|i| below[i * 3 % 7].clone()).collect();
         let doubled = [&mixed[..], &newest, std::slice::from_ref(first)].concat();
         for others in [below.to_vec(), newest, mixed, doubled] {
-            let base = Base::open(first, &others, &options()).unwrap();
-            let archive = Archive::open(&last, options().limits).unwrap();
-            archive.verify(&options().with_base(Some(base)), false).unwrap();
+            let base = Base::open_with(first, &others, &options()).unwrap();
+            let archive = Archive::open(&last, &options().restoring()).unwrap();
+            archive.verify(&options().with_base(Some(base)).restoring()).unwrap();
         }
     }
     // Whatever is missing is named.
-    let e = Base::open(&paths[7], &paths[1..7], &options()).unwrap_err().to_string();
+    let e = Base::open_with(&paths[7], &paths[1..7], &options()).unwrap_err().to_string();
     assert!(e.contains("step") || e.contains("is not the base"), "{e}");
 }
 
@@ -617,16 +629,16 @@ fn archives_that_are_deltas_to_each_other_are_named() {
         assert!(matches!(e, Error::BaseMismatch(_)), "{text}");
         assert!(text.contains("step0.lmc") && text.contains("step1.lmc"), "{text}");
     };
-    both(Base::open(&paths[1], &[], &options()).unwrap_err());
-    both(Base::open(&paths[0], &paths[..2], &options()).unwrap_err());
-    let archive = Archive::open(&paths[0], options().limits).unwrap();
-    both(archive.verify(&options(), false).unwrap_err());
+    both(Base::open_with(&paths[1], &[], &options()).unwrap_err());
+    both(Base::open_with(&paths[0], &paths[..2], &options()).unwrap_err());
+    let archive = Archive::open(&paths[0], &options().restoring()).unwrap();
+    both(archive.verify(&options().restoring()).unwrap_err());
     // The one that is missing mends it, wherever it comes from.
     let (old, elsewhere) = (dir.path().join("old"), dir.path().join("elsewhere.lmc"));
     let run = Training::new();
-    compress_path(&write(&old, &run.files()), &elsewhere, &options()).unwrap();
-    let base = Base::open(&paths[1], &[paths[0].clone(), elsewhere], &options());
-    archive.verify(&options().with_base(Some(base.unwrap())), false).unwrap();
+    compress_path(write(&old, &run.files()), &elsewhere, &options().compressing()).unwrap();
+    let base = Base::open_with(&paths[1], &[paths[0].clone(), elsewhere], &options());
+    archive.verify(&options().with_base(Some(base.unwrap())).restoring()).unwrap();
 }
 
 #[test]
@@ -635,7 +647,7 @@ fn opening_a_chain_can_be_cancelled() {
     let paths = chain(dir.path(), 3);
     let options = options();
     options.cancel.cancel();
-    let e = Base::open(&paths[2], &paths, &options).unwrap_err();
+    let e = Base::open_with(&paths[2], &paths, &options).unwrap_err();
     assert!(
         matches!(e, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::Interrupted)
     );

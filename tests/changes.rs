@@ -1,9 +1,11 @@
 //! Input and bases that change while they are read.
 
 use lmc_gpu::{
-    Error, Options,
-    archive::{Archive, Base, Input, Summary, compress_files, compress_path},
-    source::Source,
+    Archive, Base, Changes, Error, Overwrite, Summary, compress_path,
+    internals::{
+        archive::{Input, Options, compress_files},
+        source::Source,
+    },
     store::{Policy, SaveOptions, Store},
 };
 use std::{
@@ -117,32 +119,32 @@ fn turning(
 }
 
 fn options() -> Options {
-    Options::default().with_threads(1).with_force(true)
+    Options::default().with_threads(1).with_overwrite(Overwrite::Files)
 }
 
 fn verify(path: &Path, options: &Options) {
-    let archive = Archive::open(path, options.limits).unwrap();
-    archive.verify(options, false).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let archive = Archive::open(path, &options.restoring()).unwrap();
+    archive.verify(&options.restoring()).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
 }
 
 #[test]
 fn whenever_the_bytes_change_the_archive_restores_what_was_read() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("x.lmc");
-    let base = Base::open(&write(&dir.path().join("base"), 1), &[], &options()).unwrap();
+    let base = Base::open_with(&write(&dir.path().join("base"), 1), &[], &options()).unwrap();
     for options in [options(), options().with_base(Some(base))] {
         let (input, reads) = turning(2, usize::MAX, false, "");
-        compress_files(&input, &out, &options).unwrap();
+        compress_files(&input, &out, &options.compressing()).unwrap();
         let unchanged = fs::metadata(&out).unwrap().len();
         for which in ["", "master", "model", "exp_avg.", "exp_avg_sq", "same/a", "same/b"] {
             for turn in 0..reads.load(Ordering::Relaxed) {
                 let (input, _) = turning(2, turn, false, which);
-                compress_files(&input, &out, &options).unwrap();
+                compress_files(&input, &out, &options.compressing()).unwrap();
                 verify(&out, &options);
             }
         }
         let (input, _) = turning(2, usize::MAX, false, "");
-        compress_files(&input, &out, &options).unwrap();
+        compress_files(&input, &out, &options.compressing()).unwrap();
         assert_eq!(fs::metadata(&out).unwrap().len(), unchanged);
     }
 }
@@ -151,13 +153,13 @@ fn whenever_the_bytes_change_the_archive_restores_what_was_read() {
 fn bytes_that_are_others_at_every_read_are_stored_as_one_of_them() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("x.lmc");
-    let base = Base::open(&write(&dir.path().join("base"), 1), &[], &options()).unwrap();
+    let base = Base::open_with(&write(&dir.path().join("base"), 1), &[], &options()).unwrap();
     for threads in [1, 3] {
         for options in [options(), options().with_base(Some(base.clone()))] {
             let options = options.with_threads(threads);
             for which in ["", "master", "model", "exp_avg", "same/a", "same"] {
                 let (input, _) = turning(2, 0, true, which);
-                compress_files(&input, &out, &options).unwrap();
+                compress_files(&input, &out, &options.compressing()).unwrap();
                 verify(&out, &options);
             }
         }
@@ -169,17 +171,17 @@ fn copies_that_are_none_any_more_are_stored_by_themselves() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("x.lmc");
     let (input, reads) = turning(2, usize::MAX, false, "");
-    compress_files(&input, &out, &options()).unwrap();
+    compress_files(&input, &out, &options().compressing()).unwrap();
     let same = fs::metadata(&out).unwrap().len();
     // The last read is the copy's.
     let (input, _) = turning(2, reads.load(Ordering::Relaxed) - 1, false, "same/b");
-    compress_files(&input, &out, &options()).unwrap();
+    compress_files(&input, &out, &options().compressing()).unwrap();
     verify(&out, &options());
     assert!(fs::metadata(&out).unwrap().len() > same + 40_000);
-    let archive = Archive::open(&out, options().limits).unwrap();
+    let archive = Archive::open(&out, &options().restoring()).unwrap();
     let file = |path: &str| {
-        let i = archive.manifest.entries.iter().position(|e| e.path == path).unwrap();
-        archive.file(i).read_vec(0, archive.manifest.entries[i].len).unwrap()
+        let i = archive.entries().iter().position(|e| e.path == path).unwrap();
+        archive.file(i).unwrap().read_vec(0, archive.entries()[i].len).unwrap()
     };
     assert!(file("same/a.npy") == f32s(&values(7, 1.0)));
     assert!(file("same/b.npy") != file("same/a.npy"));
@@ -188,7 +190,7 @@ fn copies_that_are_none_any_more_are_stored_by_themselves() {
 #[test]
 fn a_store_keeps_what_was_read_whenever_the_bytes_change() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::init(&dir.path().join("run"), Policy::default()).unwrap();
+    let store = Store::init(dir.path().join("run"), Policy::default()).unwrap();
     let store = store.with_options(options());
     let (input, reads) = turning(1, usize::MAX, false, "");
     store.save_input(&input, 0, &SaveOptions::default()).unwrap();
@@ -259,12 +261,13 @@ fn a_file_that_changed_is_named_and_nothing_is_written() {
             };
             again();
             let changed = new.join("model.safetensors");
-            let e = compress_path(&new, &out, &changing(&changed, change)).unwrap_err();
+            let e =
+                compress_path(&new, &out, &changing(&changed, change).compressing()).unwrap_err();
             assert!(names(&e) && !e.is_usage(), "{what}: {e}");
             assert!(fs::read_dir(dir.path()).unwrap().count() == 1, "{what}");
             again();
-            let options = changing(&changed, change).with_allow_changes(true);
-            let written: Summary = match compress_path(&new, &out, &options) {
+            let options = changing(&changed, change).with_changes(Changes::Store);
+            let written: Summary = match compress_path(&new, &out, &options.compressing()) {
                 // Files that are not kept open, and bytes that are nowhere.
                 Err(e) if many > 0 || what == "shorter" => {
                     assert!(e.to_string().contains("model.safetensors"), "{what}: {e}");
@@ -283,7 +286,7 @@ fn a_file_that_changed_is_named_and_nothing_is_written() {
 fn input_that_stays_as_it_is_brings_no_note() {
     let dir = tempfile::tempdir().unwrap();
     let new = write(&dir.path().join("new"), 2);
-    let summary = compress_path(&new, &dir.path().join("x.lmc"), &options()).unwrap();
+    let summary = compress_path(&new, dir.path().join("x.lmc"), &options().compressing()).unwrap();
     assert!(summary.notes.iter().all(|n| !n.contains("changed")), "{:?}", summary.notes);
 }
 
@@ -297,18 +300,19 @@ fn a_raw_base_that_changed_is_an_error_whatever_is_allowed() {
             let raw = dir.path().join("base");
             let _ = fs::remove_dir_all(&raw);
             write(&raw, 1);
-            let mut base = Base::open(&raw, &[], &options()).unwrap();
+            let mut base = Base::open_with(&raw, &[], &options()).unwrap();
             if below {
                 // The raw files are what the base is a delta to.
                 let between = dir.path().join("between.lmc");
                 let second = write(&dir.path().join("second"), 2);
-                compress_path(&second, &between, &options().with_base(Some(base))).unwrap();
-                base = Base::open(&between, &[], &options()).unwrap();
+                compress_path(&second, &between, &options().with_base(Some(base)).compressing())
+                    .unwrap();
+                base = Base::open_with(&between, &[], &options()).unwrap();
             }
             let options = changing(&raw.join("model.safetensors"), change)
                 .with_base(Some(base))
-                .with_allow_changes(true);
-            let e = compress_path(&new, &out, &options).unwrap_err();
+                .with_changes(Changes::Store);
+            let e = compress_path(&new, &out, &options.compressing()).unwrap_err();
             assert!(matches!(e, Error::BaseMismatch(_)), "{what}: {e}");
             assert!(e.to_string().contains("base"), "{what}: {e}");
             assert!(!out.exists());
@@ -319,7 +323,7 @@ fn a_raw_base_that_changed_is_an_error_whatever_is_allowed() {
 #[test]
 fn a_store_refuses_a_checkpoint_that_changed_unless_that_is_allowed() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::init(&dir.path().join("run"), Policy::default()).unwrap();
+    let store = Store::init(dir.path().join("run"), Policy::default()).unwrap();
     let new = write(&dir.path().join("new"), 1);
     store.save(&new, 1, &SaveOptions::default()).unwrap();
     write(&new, 2);
@@ -330,7 +334,7 @@ fn a_store_refuses_a_checkpoint_that_changed_unless_that_is_allowed() {
     let e = save(changing(&changed, CHANGES[0].1), 2).unwrap_err();
     assert!(names(&e), "{e}");
     assert_eq!(fs::read_dir(store.root().join("steps")).unwrap().count(), 2);
-    let options = changing(&changed, CHANGES[0].1).with_allow_changes(true);
+    let options = changing(&changed, CHANGES[0].1).with_changes(Changes::Store);
     let saved = save(options, 2).unwrap();
     let noted = |n: &String| n.contains("model.safetensors changed while");
     assert!(saved.notes.iter().any(noted), "{:?}", saved.notes);
@@ -361,8 +365,12 @@ fn whoever_else_writes_an_archive_verifies_or_is_not_there() {
             }
         });
         for i in 0..12 {
-            let options = options().with_threads(2).with_allow_changes(i % 2 == 0);
-            match compress_path(&new, &out, &options) {
+            let options = options().with_threads(2).with_changes(if i % 2 == 0 {
+                Changes::Store
+            } else {
+                Changes::Refuse
+            });
+            match compress_path(&new, &out, &options.compressing()) {
                 Ok(_) => verify(&out, &options),
                 Err(e) if i % 2 == 1 => {
                     assert!(e.to_string().contains("master.safetensors"), "{e}")

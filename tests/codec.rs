@@ -5,13 +5,15 @@ mod common;
 
 use common::Rng;
 use lmc_gpu::{
-    codec::{
-        ChunkSpec, KnownCoded, Method, Offer, Predictor, Scratch, decode, decode_known, encode,
-        encode_known,
-    },
+    Method,
     dtype::Dtype,
-    hash::digest_of,
-    simd::Level,
+    internals::{
+        codec::{
+            Chunk, ChunkSpec, Encoded, Form, Offer, Payload, Predictor, Scratch, decode, encode,
+        },
+        hash::digest_of,
+        simd::Level,
+    },
 };
 
 const METHODS: [&str; 5] = ["fast", "auto", "max", "cascade", "rans"];
@@ -54,14 +56,7 @@ fn values(rng: &mut Rng, dtype: Dtype, n: usize, kind: u32) -> Vec<u8> {
 }
 
 /// Decodes at every level into output that starts at `start` modulo 64.
-fn check(
-    spec: &ChunkSpec,
-    form: u8,
-    payload: &[u8],
-    bytes: &[u8],
-    start: usize,
-    scratch: &mut Scratch,
-) {
+fn check(payload: &Payload<'_>, bytes: &[u8], start: usize, scratch: &mut Scratch) {
     let mut room = vec![0xa5; bytes.len() + 192];
     let from = room.as_ptr().addr().wrapping_neg() % 64 + start;
     for level in Level::available() {
@@ -69,13 +64,13 @@ fn check(
             scratch.write_far(far);
             let out = &mut room[from..from + bytes.len()];
             out.fill(0x5a);
-            let what = || format!("{spec:?} {level:?} {far} {start} {} bytes", bytes.len());
-            decode(level, spec, form, payload, scratch, out).unwrap_or_else(|e| {
+            let what =
+                || format!("{:?} {level:?} {far} {start} {} bytes", payload.spec, bytes.len());
+            let digest = decode(level, payload, scratch, out).unwrap_or_else(|e| {
                 panic!("{e}: {}", what());
             });
             assert!(out == bytes, "{}", what());
-            let digest = scratch.take_digest();
-            assert!(digest.is_none_or(|d| d == digest_of(bytes)), "digest: {}", what());
+            assert!(digest == digest_of(bytes), "digest: {}", what());
             let mut around = room[..from].iter().chain(&room[from + bytes.len()..]);
             assert!(around.all(|&b| b == 0xa5), "around: {}", what());
         }
@@ -87,14 +82,15 @@ fn encode_at_every_level(
     spec: &ChunkSpec,
     bytes: &[u8],
     scratch: &mut Scratch,
-) -> (u8, Vec<u8>) {
-    let mut first: Option<(u8, Vec<u8>)> = None;
+) -> (Form, Vec<u8>) {
+    let mut first: Option<(Form, Vec<u8>)> = None;
     for level in Level::available() {
         let mut payload = Vec::new();
         scratch.reuse(method, &mut payload);
-        let form = encode(level, method, spec, bytes, scratch, &mut payload).unwrap();
-        let digest = scratch.take_digest();
-        assert!(digest.is_none_or(|d| d == digest_of(bytes)), "digest of {method} {spec:?}");
+        let chunk = Chunk::alone(*spec, bytes);
+        let Encoded { form, digest, .. } =
+            encode(level, method, &chunk, scratch, &mut payload).unwrap();
+        assert!(digest == digest_of(bytes), "digest of {method} {spec:?}");
         let first = first.get_or_insert_with(|| (form, payload.clone()));
         assert!(*first == (form, payload), "{method} {spec:?} {level:?} {} bytes", bytes.len());
     }
@@ -126,9 +122,33 @@ fn every_level_makes_and_reads_the_same_payloads() {
                         let (form, payload) =
                             encode_at_every_level(method, &spec, &bytes, &mut scratch);
                         start = (start + 7) % 64;
-                        check(&spec, form, &payload, &bytes, start, &mut scratch);
+                        let payload = Payload { spec, form, bytes: &payload, known: &[] };
+                        check(&payload, &bytes, start, &mut scratch);
                     }
                 }
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_longer_than_half_a_chunk_are_as_good_as_unknown_whatever_number_is_said() {
+    const N: usize = 4096;
+    let mut rng = Rng::new(63);
+    let mut scratch = Scratch::default();
+    for dtype in DTYPES {
+        let bytes = values(&mut rng, dtype, N, 4);
+        for method in methods() {
+            let spec = |row_words| ChunkSpec { dtype, big_endian: false, row_words };
+            let unknown = encode_at_every_level(method, &spec(0), &bytes, &mut scratch);
+            let half = [N as u64 / 2 + 1, 1 << 31, 1 << 32, u64::MAX / 2, 1 << 63, (1 << 63) + 1];
+            for row_words in half.into_iter().chain([u64::MAX - 1, u64::MAX]) {
+                let spec = spec(row_words);
+                let made = encode_at_every_level(method, &spec, &bytes, &mut scratch);
+                assert!(made == unknown, "{method} {dtype} {row_words}");
+                let (form, bytes_made) = (made.0, &made.1);
+                let payload = Payload { spec, form, bytes: bytes_made, known: &[] };
+                check(&payload, &bytes, 0, &mut scratch);
             }
         }
     }
@@ -144,8 +164,9 @@ fn every_start_of_output_is_as_good() {
             for method in methods().into_iter().take(3) {
                 let spec = ChunkSpec { dtype, big_endian: false, row_words: 0 };
                 let (form, payload) = encode_at_every_level(method, &spec, &bytes, &mut scratch);
+                let payload = Payload { spec, form, bytes: &payload, known: &[] };
                 for start in 0..64 {
-                    check(&spec, form, &payload, &bytes, start, &mut scratch);
+                    check(&payload, &bytes, start, &mut scratch);
                 }
             }
         }
@@ -174,11 +195,12 @@ fn encode_delta(
     bytes: &[u8],
     known: &[&[u8]],
     scratch: &mut Scratch,
-) -> (KnownCoded, Vec<u8>) {
+) -> (Encoded, Vec<u8>) {
     let offers: Vec<Offer> =
         known.iter().map(|_| Offer { predictor: Predictor::Base, inputs: vec![0] }).collect();
     let mut payload = Vec::new();
-    let coded = encode_known(level, method, spec, bytes, known, &offers, scratch, &mut payload);
+    let chunk = Chunk { spec: *spec, bytes, known, offers: &offers };
+    let coded = encode(level, method, &chunk, scratch, &mut payload);
     (coded.unwrap(), payload)
 }
 
@@ -199,30 +221,22 @@ fn every_level_makes_and_reads_the_same_deltas() {
                 let bytes = changed(&mut rng, &base, word, one_in);
                 let spec = ChunkSpec { dtype, big_endian: n % 3 == 0, row_words: 64 };
                 for method in [Method::Auto, Method::Max, Method::Fast] {
-                    let mut first: Option<(u8, Vec<u8>)> = None;
+                    let mut first: Option<(Form, Vec<u8>)> = None;
                     for level in Level::available() {
                         let known = [&base[..]];
                         let (coded, payload) =
                             encode_delta(level, method, &spec, &bytes, &known, &mut scratch);
-                        let digest = scratch.take_digest();
-                        assert!(digest.is_none_or(|d| d == digest_of(&bytes)));
-                        let digest = scratch.take_known_digest(0);
-                        assert!(digest.is_none_or(|d| d == digest_of(&base)));
+                        assert!(coded.digest == digest_of(&bytes));
+                        let mut digests = coded.inputs.iter().filter_map(|input| input.digest);
+                        assert!(digests.all(|d| d == digest_of(&base)));
                         let first = first.get_or_insert((coded.form, payload.clone()));
                         let what = format!("{method} {spec:?} {level:?} {n} {kind} {one_in}");
                         assert!(*first == (coded.form, payload), "{what}");
                         let known = if coded.inputs.is_empty() { &[][..] } else { &known };
                         let mut out = vec![0x5a; bytes.len()];
-                        decode_known(
-                            level,
-                            &spec,
-                            first.0,
-                            &first.1,
-                            known,
-                            &mut scratch,
-                            &mut out,
-                        )
-                        .unwrap_or_else(|e| panic!("{e}: {what}"));
+                        let payload = Payload { spec, form: first.0, bytes: &first.1, known };
+                        decode(level, &payload, &mut scratch, &mut out)
+                            .unwrap_or_else(|e| panic!("{e}: {what}"));
                         assert!(out == bytes, "{what}");
                     }
                 }
@@ -233,27 +247,20 @@ fn every_level_makes_and_reads_the_same_deltas() {
 
 /// Decodes at every level; it may be an error or other bytes, but the same everywhere, and never
 /// a hash that is not that of the bytes.
-fn check_damaged(
-    spec: &ChunkSpec,
-    form: u8,
-    payload: &[u8],
-    base: Option<&[u8]>,
-    len: usize,
-    scratch: &mut Scratch,
-) {
-    let known: Vec<&[u8]> = base.into_iter().collect();
+fn check_damaged(payload: &Payload<'_>, len: usize, scratch: &mut Scratch) {
+    let Payload { spec, form, .. } = payload;
     let mut first: Option<Option<Vec<u8>>> = None;
     for level in Level::available() {
         for far in [false, true] {
             scratch.write_far(far);
             let mut out = vec![0x5a; len];
-            let done = decode_known(level, spec, form, payload, &known, scratch, &mut out);
-            if let (Ok(()), Some(digest), true) = (&done, scratch.take_digest(), base.is_none()) {
-                assert!(digest == digest_of(&out), "digest {spec:?} {form} {level:?} {far}");
+            let done = decode(level, payload, scratch, &mut out);
+            if let Ok(digest) = done {
+                assert!(digest == digest_of(&out), "digest {spec:?} {form:?} {level:?} {far}");
             }
-            let result = done.ok().map(|()| out);
+            let result = done.ok().map(|_| out);
             let first = first.get_or_insert_with(|| result.clone());
-            assert!(*first == result, "{spec:?} {form} {level:?} {far}");
+            assert!(*first == result, "{spec:?} {form:?} {level:?} {far}");
         }
     }
 }
@@ -273,7 +280,8 @@ fn damaged_payloads_are_the_same_at_every_level() {
                     let (level, known) = (Level::best(), Vec::from_iter(base));
                     let (coded, payload) =
                         encode_delta(level, method, &spec, &bytes, &known, &mut scratch);
-                    let base = base.filter(|_| !coded.inputs.is_empty());
+                    let known = if coded.inputs.is_empty() { &[][..] } else { &known };
+                    let form = coded.form;
                     for k in 0..tries {
                         let mut bad = payload.clone();
                         // Half of them where heads and tables are, or the escapes.
@@ -285,12 +293,14 @@ fn damaged_payloads_are_the_same_at_every_level() {
                             _ if k % 2 == 0 => bad.extend(rng.bytes(1 + at % 5)),
                             _ => bad[at] = rng.next() as u8,
                         }
-                        check_damaged(&spec, coded.form, &bad, base, bytes.len(), &mut scratch);
+                        let bad = Payload { spec, form, bytes: &bad, known };
+                        check_damaged(&bad, bytes.len(), &mut scratch);
                     }
                     // Another length than that of the payload.
                     for n in [0, 1, 63, 2048, 4999, 5001, 7000] {
                         let len = n * dtype.word_len();
-                        check_damaged(&spec, coded.form, &payload, None, len, &mut scratch);
+                        let bad = Payload { spec, form, bytes: &payload, known: &[] };
+                        check_damaged(&bad, len, &mut scratch);
                     }
                 }
             }
@@ -304,11 +314,12 @@ fn every_head_is_refused_or_decodes_alike_at_every_level() {
     let mut scratch = Scratch::default();
     for dtype in DTYPES {
         let spec = ChunkSpec { dtype, big_endian: false, row_words: 4 };
-        for form in 0..16 {
+        for form in (0..=255).filter_map(Form::from_code) {
             for head in 0..=255 {
                 for payload in [[head, 17, 1, 0, 0, 0, 0, 0], [4, head, 1, 0, 0, 0, 0, 0]] {
                     let len = 3 * dtype.word_len();
-                    check_damaged(&spec, form, &payload, None, len, &mut scratch);
+                    let payload = Payload { spec, form, bytes: &payload, known: &[] };
+                    check_damaged(&payload, len, &mut scratch);
                 }
             }
         }

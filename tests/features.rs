@@ -2,7 +2,7 @@
 
 #![cfg(not(feature = "study"))]
 
-use lmc_gpu::{Error, Options, archive::compress_into, codec::Method};
+use lmc_gpu::{Error, Method, compress_into, internals::archive::Options};
 
 #[test]
 fn a_build_without_the_studies_names_the_method_that_it_lacks() {
@@ -11,7 +11,7 @@ fn a_build_without_the_studies_names_the_method_that_it_lacks() {
         assert!(!Method::ALL.contains(&method));
         let options = Options::default().with_method(method);
         let bytes: Vec<u8> = (0..10_000u32).map(|i| ((i * i) >> 7) as u8).collect();
-        let made = compress_into(&bytes, &options, &mut Vec::new());
+        let made = compress_into(&bytes, &options.compressing(), &mut Vec::new());
         let Err(Error::Unsupported(why)) = made else { panic!("{name}: {made:?}") };
         assert!(why.contains(name) && why.contains("feature study"), "{why}");
     }

@@ -23,7 +23,7 @@ mod store;
 
 use lmc_gpu::{
     gpu::{Device, Recorder, Selector, adapters},
-    shader::Params,
+    internals::shader::Params,
 };
 
 /// A device of the test adapter, or none where tests may be skipped.

@@ -2,9 +2,11 @@
 //! as the gradients that made them, whatever the order of operations, and whatever the gradients.
 
 use lmc_gpu::{
-    Options,
-    archive::{Archive, Base, compress_path, decompress_stream},
-    simd::Level,
+    Archive, Base, compress_path,
+    internals::{
+        archive::{Options, decompress_stream},
+        simd::Level,
+    },
 };
 use std::{fs, path::Path};
 
@@ -123,21 +125,22 @@ fn bits(base: &State, new: &State) -> (f64, bool) {
     base.write(&from);
     new.write(&to);
     let options = Options::default().with_threads(2);
-    let options = options.clone().with_base(Some(Base::open(&from, &[], &options).unwrap()));
+    let options = options.clone().with_base(Some(Base::open_with(&from, &[], &options).unwrap()));
     let out = dir.path().join("x.lmc");
-    compress_path(&to, &out, &options).unwrap();
+    compress_path(&to, &out, &options.compressing()).unwrap();
     let archive = fs::read(&out).unwrap();
     for level in Level::available() {
         let back = dir.path().join(format!("{level:?}"));
         let options = options.clone().with_level(level);
-        decompress_stream(&mut &archive[..], &back, &options, false).unwrap();
+        decompress_stream(&mut &archive[..], &back, &options.restoring()).unwrap();
         for name in ["exp_avg.safetensors", "exp_avg_sq.safetensors"] {
             let same = fs::read(back.join(name)).unwrap() == fs::read(to.join(name)).unwrap();
             assert!(same, "{name} differs, {level:?}");
         }
     }
-    let opened = Archive::open(&out, options.limits).unwrap();
-    let found = opened.chunks.iter().any(|c| c.meta.form == lmc_gpu::codec::form::GRADIENT);
+    let opened = Archive::open(&out, &options.restoring()).unwrap();
+    let found =
+        opened.chunks().iter().any(|c| c.meta.form == lmc_gpu::internals::codec::Form::Gradient);
     (8.0 * archive.len() as f64 / N as f64, found)
 }
 
@@ -271,19 +274,20 @@ fn bits_alone(name: &str, base: &[f32], new: &[f32]) -> (f64, bool) {
     };
     let (from, to) = (write("0", base), write("1", new));
     let options = Options::default().with_threads(2);
-    let options = options.clone().with_base(Some(Base::open(&from, &[], &options).unwrap()));
+    let options = options.clone().with_base(Some(Base::open_with(&from, &[], &options).unwrap()));
     let out = dir.path().join("x.lmc");
-    compress_path(&to, &out, &options).unwrap();
+    compress_path(&to, &out, &options.compressing()).unwrap();
     let archive = fs::read(&out).unwrap();
     for level in Level::available() {
         let back = dir.path().join(format!("{level:?}"));
         let options = options.clone().with_level(level);
-        decompress_stream(&mut &archive[..], &back, &options, false).unwrap();
+        decompress_stream(&mut &archive[..], &back, &options.restoring()).unwrap();
         let back = fs::read(back.join(format!("{name}.safetensors"))).unwrap();
         assert!(back == file(new), "{name} differs, {level:?}");
     }
-    let opened = Archive::open(&out, options.limits).unwrap();
-    let found = opened.chunks.iter().any(|c| c.meta.form == lmc_gpu::codec::form::GRADIENT);
+    let opened = Archive::open(&out, &options.restoring()).unwrap();
+    let found =
+        opened.chunks().iter().any(|c| c.meta.form == lmc_gpu::internals::codec::Form::Gradient);
     (8.0 * archive.len() as f64 / N as f64, found)
 }
 

@@ -2,11 +2,11 @@
 //! makes of it. One test at a time, so that each sees its own.
 
 use lmc_gpu::{
-    Archive, Error, Options,
-    archive::{compress_path, decompress_stream, decompress_to_writer, inspect, verify_stream},
-    codec::Method,
-    container::Limits,
-    source::Source,
+    Archive, Error, Limits, Method, RestoreOptions, compress_path,
+    internals::{
+        archive::{Options, decompress_stream, decompress_to_writer, inspect, verify_stream},
+        source::Source,
+    },
 };
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -77,10 +77,10 @@ fn write_large_chunks(out: &Path) {
     // A file that is one hole takes no space.
     let zeros = out.with_extension("zeros");
     File::create(&zeros).unwrap().set_len(6 * 128 * MIB as u64).unwrap();
-    compress_path(&zeros, out, &options).unwrap();
+    compress_path(&zeros, out, &options.compressing()).unwrap();
     assert!(std::fs::metadata(out).unwrap().len() < 10_000);
-    let archive = Archive::open(out, Limits::default()).unwrap();
-    assert_eq!(archive.chunks.iter().map(|c| c.meta.len()).max(), Some(128 * MIB as u64));
+    let archive = Archive::open(out, &RestoreOptions::default()).unwrap();
+    assert_eq!(archive.chunks().iter().map(|c| c.meta.len()).max(), Some(128 * MIB as u64));
 }
 
 #[test]
@@ -94,25 +94,28 @@ fn large_chunks_are_decoded_within_the_limit_at_any_number_of_threads() {
     let limits = Limits { memory: limit as u64, ..Limits::default() };
     for threads in [1, 2, 4] {
         let options = Options::default().with_threads(threads).with_limits(limits);
-        let archive = Archive::open(&path, limits).unwrap();
+        let archive = Archive::open(&path, &RestoreOptions::default().with_limits(limits)).unwrap();
         let mut file = File::open(&path).unwrap();
         let mut again = File::open(&path).unwrap();
         let seen = [
-            ("verify", peak_of(|| drop(archive.verify(&options, false).unwrap()))),
+            ("verify", peak_of(|| drop(archive.verify(&options.restoring()).unwrap()))),
             (
                 "pipe",
                 peak_of(|| {
-                    drop(archive.restore_to_writer(&mut io::sink(), &options, false).unwrap())
+                    drop(archive.restore_to_writer(&mut io::sink(), &options.restoring()).unwrap())
                 }),
             ),
             (
                 "verify forward",
-                peak_of(|| drop(verify_stream(&mut file, &options, false).unwrap())),
+                peak_of(|| drop(verify_stream(&mut file, &options.restoring()).unwrap())),
             ),
             (
                 "pipe forward",
                 peak_of(|| {
-                    drop(decompress_to_writer(&mut again, &mut io::sink(), &options).unwrap())
+                    drop(
+                        decompress_to_writer(&mut again, &mut io::sink(), &options.restoring())
+                            .unwrap(),
+                    )
                 }),
             ),
         ];
@@ -121,7 +124,7 @@ fn large_chunks_are_decoded_within_the_limit_at_any_number_of_threads() {
         }
         // The cache of a file that is read in places, too.
         let (peak, ()) = peak_of(|| {
-            let file = archive.file(0);
+            let file = archive.file(0).unwrap();
             for i in 0..6 {
                 file.read_at(i * 128 * MIB as u64 + 5, &mut [0; 9]).unwrap();
             }
@@ -130,7 +133,7 @@ fn large_chunks_are_decoded_within_the_limit_at_any_number_of_threads() {
     }
     let options = Options::default().with_threads(4).with_limits(limits);
     let (peak, restored) =
-        peak_of(|| decompress_stream(&mut File::open(&path).unwrap(), &out, &options, false));
+        peak_of(|| decompress_stream(&mut File::open(&path).unwrap(), &out, &options.restoring()));
     assert_eq!(restored.unwrap().bytes, 6 * 128 * MIB as u64);
     assert!(peak <= limit + 8 * MIB, "to a file: {} MiB", peak / MIB);
 }
@@ -143,10 +146,10 @@ fn a_chunk_that_does_not_fit_into_the_limit_is_refused_with_its_number_and_what_
     write_large_chunks(&path);
     let limits = Limits { memory: 100 * MIB as u64, ..Limits::default() };
     let options = Options::default().with_limits(limits);
-    let archive = Archive::open(&path, limits).unwrap();
+    let archive = Archive::open(&path, &RestoreOptions::default().with_limits(limits)).unwrap();
     let (peak, errors) = peak_of(|| {
         let mut file = File::open(&path).unwrap();
-        [archive.verify(&options, false), verify_stream(&mut file, &options, false)]
+        [archive.verify(&options.restoring()), verify_stream(&mut file, &options.restoring())]
     });
     for e in errors {
         let e = e.unwrap_err();
@@ -154,7 +157,7 @@ fn a_chunk_that_does_not_fit_into_the_limit_is_refused_with_its_number_and_what_
         assert!(matches!(e, Error::LimitExceeded(_)), "{text}");
         assert!(text.contains("chunk 0") && text.contains("Limits::memory"), "{text}");
     }
-    assert!(archive.file(0).read_at(0, &mut [0; 1]).is_err());
+    assert!(archive.file(0).unwrap().read_at(0, &mut [0; 1]).is_err());
     assert!(peak < 100 * MIB, "{peak}");
 }
 
@@ -188,7 +191,7 @@ fn inspecting_many_tensors_takes_a_small_multiple_of_their_header() {
     let (raw, archive) = (dir.path().join("raw"), dir.path().join("raw.lmc"));
     let header = many_tensors(&raw);
     let options = Options::default().with_threads(2);
-    let (peak, _) = peak_of(|| compress_path(&raw, &archive, &options).unwrap());
+    let (peak, _) = peak_of(|| compress_path(&raw, &archive, &options.compressing()).unwrap());
     assert!(peak <= allowance(header), "compress: {} of {header}", peak);
     for path in [&raw, &archive] {
         let (peak, found) = peak_of(|| inspect(path, &options).unwrap());

@@ -3,12 +3,14 @@
 #![cfg(unix)]
 
 use lmc_gpu::{
-    Archive, Error, Options,
-    archive::{
-        Base, Input, compress_files, compress_path, compress_reader, compress_stream,
-        decompress_stream, inspect,
+    Archive, Base, CompressOptions, Error, Overwrite, compress_path,
+    internals::{
+        archive::{
+            Input, Options, compress_files, compress_reader, compress_stream, decompress_stream,
+            inspect,
+        },
+        source::Source,
     },
-    source::Source,
 };
 use std::{
     ffi::OsStr,
@@ -76,30 +78,33 @@ fn directories_of_odd_names_come_back_as_they_were() {
         fs::write(root.join(name), name).unwrap();
     }
     let (archive, options) = (dir.path().join("x.lmc"), Options::default());
-    compress_path(&root, &archive, &options).unwrap();
-    let opened = Archive::open(&archive, options.limits).unwrap();
-    assert!(opened.manifest.entries.is_sorted_by(|a, b| a.path < b.path));
-    opened.restore(&dir.path().join("back"), &options, false).unwrap();
+    compress_path(&root, &archive, &options.compressing()).unwrap();
+    let opened = Archive::open(&archive, &options.restoring()).unwrap();
+    assert!(opened.entries().is_sorted_by(|a, b| a.path < b.path));
+    opened.restore(dir.path().join("back"), &options.restoring()).unwrap();
     assert_eq!(tree(&root), tree(&dir.path().join("back")));
     let piped = fs::read(&archive).unwrap();
-    decompress_stream(&mut &piped[..], &dir.path().join("piped"), &options, false).unwrap();
+    decompress_stream(&mut &piped[..], &dir.path().join("piped"), &options.restoring()).unwrap();
     assert_eq!(tree(&root), tree(&dir.path().join("piped")));
     let mut again = Vec::new();
-    compress_stream(&root, &mut again, &options).unwrap();
+    compress_stream(&root, &mut again, &options.compressing()).unwrap();
     assert!(again == piped);
 }
 
 #[test]
 fn single_files_of_odd_names_keep_them() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options::default().with_force(true);
+    let options = Options::default().with_overwrite(Overwrite::Files);
     for part in ODD {
         let (file, archive) = (dir.path().join(os(part)), dir.path().join("x.lmc"));
         fs::write(&file, part).unwrap();
-        compress_path(&file, &archive, &options).unwrap();
-        let opened = Archive::open(&archive, options.limits).unwrap();
-        assert_eq!(opened.manifest.entries[0].path.as_bytes(), part);
-        assert_eq!(lmc_gpu::decompress(&fs::read(&archive).unwrap(), &options).unwrap(), part);
+        compress_path(&file, &archive, &options.compressing()).unwrap();
+        let opened = Archive::open(&archive, &options.restoring()).unwrap();
+        assert_eq!(opened.entries()[0].path.as_bytes(), part);
+        assert_eq!(
+            lmc_gpu::decompress(&fs::read(&archive).unwrap(), &options.restoring()).unwrap(),
+            part
+        );
         let found = inspect(&archive, &options).unwrap();
         assert_eq!(found.files[0].path.as_bytes(), part);
         let shown = found.files[0].path.to_string();
@@ -119,11 +124,12 @@ fn a_base_of_an_odd_name_is_found_beside_its_delta() {
         fs::write(new.join(os(part)), [&noise(300_000)[..], &bytes].concat()).unwrap();
         let out = dir.path().join("new.lmc");
         let options = Options::default();
-        let with_base = Base::open(&base, &[], &options).unwrap();
-        compress_path(&new, &out, &options.clone().with_base(Some(with_base))).unwrap();
-        let archive = Archive::open(&out, options.limits).unwrap();
+        let with_base = Base::open_with(&base, &[], &options).unwrap();
+        compress_path(&new, &out, &options.clone().with_base(Some(with_base)).compressing())
+            .unwrap();
+        let archive = Archive::open(&out, &options.restoring()).unwrap();
         assert!(archive.refers_to_base(), "{:?}", os(part));
-        archive.restore(&dir.path().join("back"), &options, false).unwrap();
+        archive.restore(dir.path().join("back"), &options.restoring()).unwrap();
         assert_eq!(tree(&new), tree(&dir.path().join("back")));
     }
 }
@@ -152,17 +158,17 @@ fn names_that_are_none_are_refused_when_they_are_written() {
     };
     for name in NONE {
         let input = Input::from_bytes(name, b"abc", None);
-        refused(compress_files(&input, &out, &options).map(drop), name);
+        refused(compress_files(&input, &out, &options.compressing()).map(drop), name);
         let files: Vec<(String, Box<dyn Source>)> = vec![(name.into(), Box::new(vec![1, 2]))];
         refused(Input::from_files(files).map(drop), name);
         let mut archive = Vec::new();
-        let made = compress_reader(&mut &b"abc"[..], name, &mut archive, &options);
+        let made = compress_reader(&mut &b"abc"[..], name, &mut archive, &options.compressing());
         refused(made.map(drop), name);
         assert!(archive.is_empty());
         let base = Base::from_bytes(name, (&b"abc"[..]).into(), None);
         let options = options.clone().with_base(Some(base));
         let input = Input::from_bytes("good", b"abc", None);
-        refused(compress_files(&input, &out, &options).map(drop), name);
+        refused(compress_files(&input, &out, &options.compressing()).map(drop), name);
     }
 }
 
@@ -174,10 +180,10 @@ fn a_path_that_stands_twice_is_refused() {
         assert!(matches!(made, Err(Error::InvalidArgument(_))), "{paths:?}");
     }
     let mut input = Input::from_bytes("a", b"abc", None);
-    let entry = lmc_gpu::container::Entry { len: 0, ..input.manifest.entries[0].clone() };
+    let entry = lmc_gpu::Entry { len: 0, ..input.manifest.entries[0].clone() };
     input.manifest.entries.push(entry);
     input.manifest.is_directory = true;
     let out = tempfile::tempdir().unwrap();
-    let made = compress_files(&input, &out.path().join("x.lmc"), &Options::default());
+    let made = compress_files(&input, &out.path().join("x.lmc"), &CompressOptions::default());
     assert!(matches!(made, Err(Error::InvalidArgument(_))));
 }

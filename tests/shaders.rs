@@ -1,6 +1,6 @@
 //! Every WGSL file is registered, valid, and agrees with the Rust side. Needs no GPU.
 
-use lmc_gpu::shader::{SHADERS, Shader};
+use lmc_gpu::internals::shader::{SHADERS, Shader};
 use naga::{
     AddressSpace, StorageAccess,
     valid::{Capabilities, ModuleInfo, ValidationFlags, Validator},

@@ -3,21 +3,22 @@
 mod series;
 
 use lmc_gpu::{
-    Error, Options,
+    Error, Overwrite,
     dtype::Dtype,
+    internals::archive::Options,
     store::{
-        Bytes, Checkpointer, CheckpointerOptions, GcOptions, Locking, Policy, SaveOptions,
-        Snapshot, Store, Tensor,
+        Bytes, Checkpointer, CheckpointerOptions, Collecting, Existing, GcOptions, LastSaved,
+        Locking, Policy, SaveOptions, Snapshot, Store, Tensor,
     },
 };
 use series::{assert_restores, checkpoint, fill};
 use std::{path::Path, time::Duration};
 
 fn store_of(dir: &Path, policy: Policy, steps: &[u64]) -> Store {
-    let store = Store::init(&dir.join("run"), policy).unwrap();
+    let store = Store::init(dir.join("run"), policy).unwrap();
     for &step in steps {
         checkpoint(&dir.join(step.to_string()), step);
-        store.save(&dir.join(step.to_string()), step, &SaveOptions::default()).unwrap();
+        store.save(dir.join(step.to_string()), step, &SaveOptions::default()).unwrap();
     }
     store
 }
@@ -48,7 +49,7 @@ fn every_step_of_a_series_restores_exactly() {
 #[test]
 fn a_single_file_restores_as_a_file() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::init(&dir.path().join("run"), Policy::default()).unwrap();
+    let store = Store::init(dir.path().join("run"), Policy::default()).unwrap();
     let source = dir.path().join("weights.bin");
     for step in 0..3u64 {
         std::fs::write(&source, fill(step, 50_000)).unwrap();
@@ -56,10 +57,13 @@ fn a_single_file_restores_as_a_file() {
     }
     for step in 0..3u64 {
         let out = dir.path().join(format!("out{step}"));
-        store.restore(step, &out, false).unwrap();
+        store.restore(step, &out, Overwrite::Refuse).unwrap();
         assert_eq!(std::fs::read(&out).unwrap(), fill(step, 50_000));
-        assert!(matches!(store.restore(step, &out, false), Err(Error::InvalidArgument(_))));
-        store.restore(step, &out, true).unwrap();
+        assert!(matches!(
+            store.restore(step, &out, Overwrite::Refuse),
+            Err(Error::InvalidArgument(_))
+        ));
+        store.restore(step, &out, Overwrite::Files).unwrap();
     }
 }
 
@@ -82,7 +86,7 @@ fn a_step_is_not_saved_twice_unless_it_is_replaced() {
     assert!(e.is_usage() && e.to_string().contains("step 2"), "{e}");
     assert_restores(&store, 2);
     for step in [2, 2, 3, 1] {
-        store.save(&other, step, &SaveOptions::default().with_replace(true)).unwrap();
+        store.save(&other, step, &SaveOptions::default().with_existing(Existing::Replace)).unwrap();
         series::assert_restores_as(&store, step, 77);
         assert!(store.verify(&[]).unwrap().is_whole());
     }
@@ -119,10 +123,10 @@ fn gc_keeps_what_the_policy_names_and_the_bases_it_needs() {
     let store = store_of(dir.path(), policy.clone(), &numbers);
     assert!(store.gc(&GcOptions::default()).unwrap().steps.is_empty());
     let keep = policy.with_keep_last(Some(1)).with_keep_every(Some(3));
-    let options = GcOptions::default().with_policy(Some(keep)).with_dry_run(true);
+    let options = GcOptions::default().with_policy(Some(keep)).with_collecting(Collecting::DryRun);
     let dry = store.gc(&options).unwrap();
     assert_eq!(steps(&store), numbers);
-    let removed = store.gc(&options.clone().with_dry_run(false)).unwrap();
+    let removed = store.gc(&options.clone().with_collecting(Collecting::Remove)).unwrap();
     assert_eq!(removed, dry);
     // Full are 1, 5 and 9; kept are 3, 6 and 9; 3 needs 2 and 1, 6 needs 5.
     assert_eq!(removed.steps, [8, 7, 4]);
@@ -142,10 +146,10 @@ fn a_missing_step_names_the_nearest_and_a_missing_store_says_how_to_make_one() {
     let e = Store::open(dir.path()).unwrap_err();
     assert!(e.is_usage() && e.to_string().contains("store init"), "{e}");
     let store = store_of(dir.path(), Policy::default(), &[10, 20]);
-    let e = store.restore(17, &dir.path().join("out"), false).unwrap_err();
+    let e = store.restore(17, dir.path().join("out"), Overwrite::Refuse).unwrap_err();
     assert!(e.is_usage() && e.to_string().contains("20"), "{e}");
     assert!(Store::init(store.root(), Policy::default()).unwrap_err().is_usage());
-    assert!(Store::init(&dir.path().join("x"), Policy::default().with_max_chain(0)).is_err());
+    assert!(Store::init(dir.path().join("x"), Policy::default().with_max_chain(0)).is_err());
 }
 
 #[test]
@@ -204,10 +208,10 @@ fn a_checkpointer_saves_in_the_background_and_gives_tensors_back() {
 #[test]
 fn a_snapshot_kept_in_memory_makes_the_same_archives_as_one_decoded() {
     let dir = tempfile::tempdir().unwrap();
-    let archives = [true, false].map(|keep| {
-        let root = dir.path().join(keep.to_string());
+    let archives = [LastSaved::Keep, LastSaved::Forget].map(|keep| {
+        let root = dir.path().join(format!("{keep:?}"));
         let store = Store::init(&root, Policy::default().with_rebase_above(1.0)).unwrap();
-        let options = CheckpointerOptions::default().with_keep_last(keep);
+        let options = CheckpointerOptions::default().with_last_saved(keep);
         let checkpointer = Checkpointer::new(store.clone(), options).unwrap();
         for step in 1..6 {
             checkpointer.save(step, snapshot(step / 3)).unwrap();

@@ -9,7 +9,8 @@
 mod series;
 
 use lmc_gpu::{
-    container::hash64,
+    Overwrite,
+    internals::container::hash64,
     store::{GcOptions, Policy, SaveOptions, Store},
 };
 use series::{assert_restores, checkpoint, fill};
@@ -34,7 +35,7 @@ impl Series {
 
     fn within(dir: tempfile::TempDir, steps: &[u64]) -> Series {
         let policy = Policy::default().with_rebase_above(1.0);
-        let store = Store::init(&dir.path().join("run"), policy).unwrap();
+        let store = Store::init(dir.path().join("run"), policy).unwrap();
         let series = Series { dir, store };
         for &step in steps {
             let source = series.source(step);
@@ -368,7 +369,7 @@ fn damage(how: impl Fn(&Path), harmless: bool) {
     }
     for step in [1, 2, 3, 4] {
         let out = series.dir.path().join(format!("out{step}"));
-        let restored = series.store.restore(step, &out, false);
+        let restored = series.store.restore(step, &out, Overwrite::Refuse);
         assert_eq!(restored.is_ok(), health(step).is_whole(), "step {step}: {restored:?}");
         match restored {
             Ok(_) => assert_restores(&series.store, step),

@@ -4,9 +4,9 @@
 mod series;
 
 use lmc_gpu::{
-    Error, Options,
-    archive::{Archive, compress_path},
-    store::{Policy, SaveOptions, Store},
+    Archive, Error, compress_path,
+    internals::archive::Options,
+    store::{AfterSave, Policy, SaveOptions, Store},
 };
 use series::{assert_restores, checkpoint};
 use std::fs;
@@ -52,21 +52,21 @@ fn a_directory_that_is_no_store_is_not_made_one_by_a_repair() {
 fn a_step_that_gc_would_remove_at_once_is_refused_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let policy = Policy::default().with_keep_last(Some(1));
-    let store = Store::init(&dir.path().join("run"), policy).unwrap();
-    let saving = |step: u64, gc: bool| {
+    let store = Store::init(dir.path().join("run"), policy).unwrap();
+    let saving = |step: u64, after: AfterSave| {
         let source = dir.path().join(step.to_string());
         checkpoint(&source, step);
-        store.save(&source, step, &SaveOptions::default().with_gc(gc))
+        store.save(&source, step, &SaveOptions::default().with_after(after))
     };
-    saving(30, true).unwrap();
+    saving(30, AfterSave::Collect).unwrap();
     let files = || fs::read_dir(store.root().join("steps")).unwrap().count();
     let before = files();
-    let Err(Error::InvalidArgument(why)) = saving(20, true) else { panic!("saved") };
+    let Err(Error::InvalidArgument(why)) = saving(20, AfterSave::Collect) else { panic!("saved") };
     assert!(why.contains("step 20") && why.contains("without --gc"), "{why}");
     assert_eq!(files(), before);
-    saving(20, false).unwrap();
+    saving(20, AfterSave::Nothing).unwrap();
     assert_restores(&store, 20);
-    saving(40, true).unwrap();
+    saving(40, AfterSave::Collect).unwrap();
     assert_restores(&store, 40);
 }
 
@@ -81,8 +81,11 @@ fn many_files_come_back_when_their_file_system_is_synced_at_once() {
     }
     let (archive, out) = (dir.path().join("many.lmc"), dir.path().join("out"));
     let options = Options::default();
-    compress_path(&source, &archive, &options).unwrap();
-    Archive::open(&archive, options.limits).unwrap().restore(&out, &options, false).unwrap();
+    compress_path(&source, &archive, &options.compressing()).unwrap();
+    Archive::open(&archive, &options.restoring())
+        .unwrap()
+        .restore(&out, &options.restoring())
+        .unwrap();
     for i in 0..300u32 {
         let bytes = fs::read(out.join(format!("{}/{i}.bin", i % 7))).unwrap();
         assert_eq!(bytes, i.to_le_bytes().repeat(i as usize));

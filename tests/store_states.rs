@@ -1,7 +1,10 @@
 //! Series of training states in a store: every step restores, and older ones give up the state of
 //! their optimizer when they are told to.
 
-use lmc_gpu::store::{GcOptions, Policy, SaveOptions, Store};
+use lmc_gpu::{
+    Overwrite,
+    store::{Collecting, Form, GcOptions, Policy, SaveOptions, Store},
+};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -81,7 +84,7 @@ fn saved(store: &Store, dir: &Path, steps: u64) -> Vec<Vec<(&'static str, Vec<u8
 fn assert_restores(store: &Store, step: u64, files: &[(&str, Vec<u8>)], state: bool) {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
-    store.restore(step, &out, false).unwrap_or_else(|e| panic!("step {step}: {e}"));
+    store.restore(step, &out, Overwrite::Refuse).unwrap_or_else(|e| panic!("step {step}: {e}"));
     for (path, bytes) in files {
         let there = state || !path.starts_with("exp_avg");
         let back = fs::read(out.join(path)).ok();
@@ -114,7 +117,7 @@ fn older_steps_give_up_their_state_and_keep_the_rest() {
     let store = Store::init(&dir.path().join("store"), policy).unwrap();
     let all = saved(&store, dir.path(), 10);
     // Steps 9 and 10 are a full one and a delta; all others give theirs up.
-    let would = store.gc(&GcOptions::default().with_dry_run(true)).unwrap();
+    let would = store.gc(&GcOptions::default().with_collecting(Collecting::DryRun)).unwrap();
     assert_eq!(would.without_state, (1..=8).collect::<Vec<_>>());
     let before = store.stats().unwrap().archive_bytes;
     let removed = store.gc(&GcOptions::default()).unwrap();
@@ -165,7 +168,7 @@ fn a_kill_between_two_steps_leaves_each_with_its_state_or_without() {
     let store = Store::init(&dir.path().join("store"), policy.clone()).unwrap();
     let all = saved(&store, dir.path(), 3);
     let steps = dir.path().join("store/steps");
-    let full = SaveOptions::default().with_full(true);
+    let full = SaveOptions::default().with_form(Form::Full);
     store.save(&write(&dir.path().join("now"), &all[2]), 4, &full).unwrap();
     let old: Vec<_> = fs::read_dir(&steps).unwrap().map(|e| e.unwrap().path()).collect();
     let old: Vec<_> = old.into_iter().map(|p| (p.clone(), fs::read(p).unwrap())).collect();

@@ -1,12 +1,11 @@
 //! Archives written to and read from pipes.
 
 use lmc_gpu::{
-    Archive, Error, Options,
-    archive::{
-        compress_path, compress_reader, decompress_stream, decompress_to_writer, verify_stream,
-    },
-    codec::Method,
+    Archive, CompressOptions, Error, Method, OnDamage, RestoreOptions, compress_path,
     dtype::Dtype,
+    internals::archive::{
+        Options, compress_reader, decompress_stream, decompress_to_writer, verify_stream,
+    },
 };
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 use std::{fs, io::Read};
@@ -69,7 +68,8 @@ fn model() -> Vec<u8> {
 
 fn to_archive(bytes: &[u8], options: &Options) -> Vec<u8> {
     let mut out = Vec::new();
-    let summary = compress_reader(&mut drip(bytes), "stdin", &mut out, options).unwrap();
+    let summary =
+        compress_reader(&mut drip(bytes), "stdin", &mut out, &options.compressing()).unwrap();
     assert_eq!(summary.input_bytes, bytes.len() as u64);
     assert_eq!(summary.output_bytes, out.len() as u64);
     out
@@ -96,12 +96,12 @@ fn a_pipe_round_trips_whatever_it_carries() {
             let options = Options::default().with_dtype(dtype).with_threads(2);
             let archive = to_archive(input, &options);
             assert!(archive.len() as u64 <= input.len() as u64 * 1001 / 1000 + 1024);
-            assert!(lmc_gpu::decompress(&archive, &options).unwrap() == input);
+            assert!(lmc_gpu::decompress(&archive, &options.restoring()).unwrap() == input);
             let mut out = Vec::new();
-            decompress_to_writer(&mut drip(&archive), &mut out, &options).unwrap();
+            decompress_to_writer(&mut drip(&archive), &mut out, &options.restoring()).unwrap();
             assert!(out == input);
             assert_eq!(
-                verify_stream(&mut drip(&archive), &options, false).unwrap().bytes,
+                verify_stream(&mut drip(&archive), &options.restoring()).unwrap().bytes,
                 out.len() as u64
             );
         }
@@ -122,8 +122,8 @@ fn tensors_of_a_piped_model_are_coded_by_their_type() {
     let model = model();
     let archive = to_archive(&model, &Options::default());
     assert!(archive.len() < model.len() * 8 / 10);
-    let opened = Archive::from_bytes(&archive, Default::default()).unwrap();
-    let bf16 = opened.chunks.iter().filter(|c| c.meta.dtype == Dtype::BF16);
+    let opened = Archive::from_bytes(&archive, &RestoreOptions::default()).unwrap();
+    let bf16 = opened.chunks().iter().filter(|c| c.meta.dtype == Dtype::BF16);
     let bytes: u64 = bf16.map(|c| c.meta.len()).sum();
     assert_eq!(bytes, 4 * 300_000 + 2 * 107);
 }
@@ -142,9 +142,9 @@ fn many_tiny_tensors_share_chunks_in_a_pipe() {
         .collect();
     let file = safetensors(&tensors);
     let archive = to_archive(&file, &Options::default());
-    let opened = Archive::from_bytes(&archive, Default::default()).unwrap();
-    assert!(opened.chunks.len() < 20);
-    assert!(lmc_gpu::decompress(&archive, &Options::default()).unwrap() == file);
+    let opened = Archive::from_bytes(&archive, &RestoreOptions::default()).unwrap();
+    assert!(opened.chunks().len() < 20);
+    assert!(lmc_gpu::decompress(&archive, &RestoreOptions::default()).unwrap() == file);
 }
 
 fn directory() -> (tempfile::TempDir, Vec<u8>) {
@@ -156,7 +156,7 @@ fn directory() -> (tempfile::TempDir, Vec<u8>) {
     fs::write(root.join("nested/nothing"), b"").unwrap();
     fs::write(root.join("nested/config.json"), b"{\"a\": 1}").unwrap();
     let out = dir.path().join("x.lmc");
-    compress_path(&root, &out, &Options::default()).unwrap();
+    compress_path(&root, &out, &CompressOptions::default()).unwrap();
     let archive = fs::read(out).unwrap();
     (dir, archive)
 }
@@ -174,25 +174,26 @@ fn directories_and_copies_come_out_of_a_pipe() {
     for threads in [1, 3] {
         let out = dir.path().join(format!("out{threads}"));
         let options = Options::default().with_threads(threads);
-        decompress_stream(&mut drip(&archive), &out, &options, false).unwrap();
+        decompress_stream(&mut drip(&archive), &out, &options.restoring()).unwrap();
         same(&dir.path().join("in"), &out);
-        verify_stream(&mut drip(&archive), &options, false).unwrap();
+        verify_stream(&mut drip(&archive), &options.restoring()).unwrap();
     }
-    let refused = decompress_to_writer(&mut drip(&archive), &mut Vec::new(), &Options::default());
+    let refused =
+        decompress_to_writer(&mut drip(&archive), &mut Vec::new(), &RestoreOptions::default());
     assert!(matches!(refused, Err(Error::InvalidArgument(_))));
 }
 
 #[test]
 fn copies_of_one_file_are_repeated_into_a_pipe() {
     let model = model();
-    let archive = lmc_gpu::compress(&model, &Options::default()).unwrap();
-    let opened = Archive::from_bytes(&archive, Default::default()).unwrap();
-    assert!(opened.chunks.iter().any(|c| c.meta.copy_of.is_some()));
+    let archive = lmc_gpu::compress(&model, &CompressOptions::default()).unwrap();
+    let opened = Archive::from_bytes(&archive, &RestoreOptions::default()).unwrap();
+    assert!(opened.chunks().iter().any(|c| c.meta.copy_of.is_some()));
     let mut out = Vec::new();
-    decompress_to_writer(&mut drip(&archive), &mut out, &Options::default()).unwrap();
+    decompress_to_writer(&mut drip(&archive), &mut out, &RestoreOptions::default()).unwrap();
     assert!(out == model);
     out.clear();
-    opened.restore_to_writer(&mut out, &Options::default(), false).unwrap();
+    opened.restore_to_writer(&mut out, &RestoreOptions::default()).unwrap();
     assert!(out == model);
 }
 
@@ -206,21 +207,21 @@ fn every_cut_and_every_harmful_flip_of_a_piped_archive_is_found() {
     let options = Options::default().with_threads(1).with_method(Method::Auto);
     let mut archive = to_archive(&tensors, &options);
     for n in 0..archive.len() {
-        let result = verify_stream(&mut &archive[..n], &options, false);
+        let result = verify_stream(&mut &archive[..n], &options.restoring());
         assert!(matches!(result, Err(Error::Truncated(_) | Error::Corrupt(_))), "{n}: {result:?}");
     }
     for bit in 0..8 * archive.len() {
         archive[bit / 8] ^= 1 << (bit % 8);
         let mut out = Vec::new();
-        let result = decompress_to_writer(&mut &archive[..], &mut out, &options);
+        let result = decompress_to_writer(&mut &archive[..], &mut out, &options.restoring());
         // A zstd frame has one bit that decoders ignore.
         assert!(result.is_err() || out == tensors, "bit {bit}");
-        let verified = verify_stream(&mut &archive[..], &options, false);
+        let verified = verify_stream(&mut &archive[..], &options.restoring());
         assert_eq!(verified.is_err(), result.is_err(), "bit {bit}");
         archive[bit / 8] ^= 1 << (bit % 8);
     }
     archive.push(0);
-    assert!(verify_stream(&mut &archive[..], &options, false).is_err());
+    assert!(verify_stream(&mut &archive[..], &options.restoring()).is_err());
 }
 
 #[test]
@@ -228,10 +229,15 @@ fn what_arrived_of_a_cut_archive_is_saved_and_the_rest_listed() {
     let (dir, archive) = directory();
     let cut = &archive[..archive.len() * 3 / 4];
     let strict = dir.path().join("strict");
-    assert!(decompress_stream(&mut drip(cut), &strict, &Options::default(), false).is_err());
+    assert!(decompress_stream(&mut drip(cut), &strict, &RestoreOptions::default()).is_err());
     assert!(!strict.exists());
     let out = dir.path().join("saved");
-    let saved = decompress_stream(&mut drip(cut), &out, &Options::default(), true).unwrap();
+    let saved = decompress_stream(
+        &mut drip(cut),
+        &out,
+        &RestoreOptions::default().with_damage(OnDamage::Fill),
+    )
+    .unwrap();
     assert!(!saved.damage.is_empty());
     let first = fs::read(out.join("again.safetensors")).unwrap();
     let original = fs::read(dir.path().join("in/again.safetensors")).unwrap();
@@ -243,20 +249,25 @@ fn what_arrived_of_a_cut_archive_is_saved_and_the_rest_listed() {
 #[test]
 fn a_flipped_payload_names_file_tensor_and_chunk_and_spares_the_rest() {
     let (dir, mut archive) = directory();
-    let opened = Archive::from_bytes(&archive, Default::default()).unwrap();
-    let chunk = opened.chunks.iter().find(|c| c.stored_len > 100_000).unwrap();
+    let opened = Archive::from_bytes(&archive, &RestoreOptions::default()).unwrap();
+    let chunk = opened.chunks().iter().find(|c| c.stored_len > 100_000).unwrap();
     let at = (chunk.offset + chunk.stored_len / 2) as usize;
     drop(opened);
     archive[at] ^= 4;
     let out = dir.path().join("out");
-    let e = decompress_stream(&mut drip(&archive), &out, &Options::default(), false).unwrap_err();
+    let e = decompress_stream(&mut drip(&archive), &out, &RestoreOptions::default()).unwrap_err();
     let text = e.to_string();
     assert!(
         text.contains("again.safetensors") && text.contains("\"a\"") && text.contains("chunk"),
         "{text}"
     );
     assert!(!out.exists());
-    let saved = decompress_stream(&mut drip(&archive), &out, &Options::default(), true).unwrap();
+    let saved = decompress_stream(
+        &mut drip(&archive),
+        &out,
+        &RestoreOptions::default().with_damage(OnDamage::Fill),
+    )
+    .unwrap();
     assert!(saved.damage.iter().all(|d| d.tensors.iter().all(|t| t == "a" || t == "f")));
     let config = fs::read(out.join("nested/config.json")).unwrap();
     assert_eq!(config, b"{\"a\": 1}");

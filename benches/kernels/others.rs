@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::Criterion;
-use lmc_gpu::{
+use lmc_gpu::internals::{
     entropy::histogram,
     hash,
     simd::Level,
@@ -94,7 +94,7 @@ fn counts(c: &mut Criterion) {
 
 #[cfg(feature = "study")]
 fn huffman_blocks(c: &mut Criterion) {
-    use lmc_gpu::study::huffman;
+    use lmc_gpu::internals::study::huffman;
 
     let exponents = exponents();
     let (mut coded, mut back) = (Vec::new(), vec![0; CHUNK]);

@@ -3,7 +3,7 @@
 use std::{hint::black_box, time::Duration};
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
-use lmc_gpu::{
+use lmc_gpu::internals::{
     bits::pack,
     entropy::cascade,
     simd::Level,
@@ -151,8 +151,8 @@ fn splits(c: &mut Criterion) {
                 });
             });
             assert!(back == words || back.iter().all(|b| *b == 0), "all are benched, or none");
-            group.bench_function("stats", |b| {
-                b.iter(|| split::stats(level, f.word_bits, f.rest_bits, black_box(words)));
+            group.bench_function("sign", |b| {
+                b.iter(|| split::sign(level, f.word_bits, black_box(words)));
             });
         }
     }

@@ -6,7 +6,7 @@
 use std::{hint::black_box, time::Duration};
 
 use criterion::{Criterion, Throughput};
-use lmc_gpu::{
+use lmc_gpu::internals::{
     entropy::{
         frequency, histogram,
         rans::{self, DecodeTable, Decoder, EncodeTable, Lanes},

@@ -4,9 +4,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use lmc_gpu::{
-    codec::{self, ChunkSpec, Method, Scratch},
+    Method,
     dtype::Dtype,
-    simd::Level,
+    internals::{
+        codec::{self, Chunk, ChunkSpec, Form, Payload, Scratch},
+        simd::Level,
+    },
 };
 
 fuzz_target!(|data: &[u8]| {
@@ -20,8 +23,11 @@ fuzz_target!(|data: &[u8]| {
     let spec = ChunkSpec { dtype, big_endian: row & 1 == 1, row_words: u64::from(row) };
     let mut scratch = Scratch::default();
     let mut out = vec![0; times * usize::from(words) * dtype.word_len()];
-    for level in Level::available() {
-        let _ = codec::decode(level, &spec, form, payload, &mut scratch, &mut out);
+    if let Some(form) = Form::from_code(form) {
+        let payload = Payload { spec, form, bytes: payload, known: &[] };
+        for level in Level::available() {
+            let _ = codec::decode(level, &payload, &mut scratch, &mut out);
+        }
     }
     let method = Method::ALL[usize::from(method) % Method::ALL.len()];
     let whole = &payload[..payload.len() - payload.len() % dtype.word_len()].repeat(times);
@@ -30,10 +36,12 @@ fuzz_target!(|data: &[u8]| {
     }
     let mut coded = Vec::new();
     let level = Level::best();
-    let form = codec::encode(level, method, &spec, whole, &mut scratch, &mut coded).unwrap();
+    let chunk = Chunk::alone(spec, whole);
+    let made = codec::encode(level, method, &chunk, &mut scratch, &mut coded).unwrap();
+    let payload = Payload { spec, form: made.form, bytes: &coded, known: &[] };
     for level in Level::available() {
         let mut back = vec![0; whole.len()];
-        codec::decode(level, &spec, form, &coded, &mut scratch, &mut back).unwrap();
-        assert!(&back == whole);
+        let digest = codec::decode(level, &payload, &mut scratch, &mut back).unwrap();
+        assert!(&back == whole && digest == made.digest);
     }
 });

@@ -4,12 +4,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use lmc_gpu::{
-    codec::{
-        ChunkSpec, Method, Offer, Predictor, Scratch, decode_known, encode_known,
-        form::{DELTA, GRADIENT, MOMENT, XOR},
-    },
+    Method,
     dtype::Dtype,
-    simd::Level,
+    internals::{
+        codec::{Chunk, ChunkSpec, Form, Offer, Payload, Predictor, Scratch, decode, encode},
+        simd::Level,
+    },
 };
 
 fuzz_target!(|data: &[u8]| {
@@ -17,7 +17,9 @@ fuzz_target!(|data: &[u8]| {
     else {
         return;
     };
-    let form = [DELTA, XOR, MOMENT, GRADIENT, form][usize::from(form) % 5];
+    let predicted = [Form::Delta, Form::Xor, Form::Moment, Form::Gradient];
+    let form = predicted.get(usize::from(form) % 5).copied().or(Form::from_code(form));
+    let Some(form) = form else { return };
     let dtype = Dtype::ALL[usize::from(dtype) % Dtype::ALL.len()];
     let spec = ChunkSpec { dtype, big_endian: row & 1 == 1, row_words: u64::from(row) };
     let mut scratch = Scratch::default();
@@ -27,20 +29,15 @@ fuzz_target!(|data: &[u8]| {
     let known =
         |len: usize| -> Vec<u8> { base.iter().chain(&[0]).copied().cycle().take(len).collect() };
     let (own, narrow, wide) = (known(n * dtype.word_len()), known(2 * n), known(4 * n));
-    let inputs: [&[&[u8]]; 6] = [
-        &[&own],
-        &[&own, &wide],
-        &[&wide],
-        &[&narrow],
-        &[&wide, &wide],
-        &[&wide, &wide, &wide],
-    ];
+    let inputs: [&[&[u8]]; 6] =
+        [&[&own], &[&own, &wide], &[&wide], &[&narrow], &[&wide, &wide], &[&wide, &wide, &wide]];
     let mut results: [Option<Option<Vec<u8>>>; 6] = Default::default();
     for level in Level::available() {
         for (inputs, first) in inputs.iter().zip(&mut results) {
             let mut out = vec![0; n * dtype.word_len()];
-            let done = decode_known(level, &spec, form, payload, inputs, &mut scratch, &mut out);
-            let done = done.ok().map(|()| out);
+            let payload = Payload { spec, form, bytes: payload, known: inputs };
+            let done = decode(level, &payload, &mut scratch, &mut out);
+            let done = done.ok().map(|_| out);
             match first {
                 Some(first) => assert!(*first == done),
                 None => *first = Some(done),
@@ -57,12 +54,13 @@ fuzz_target!(|data: &[u8]| {
     let offers = [Offer { predictor: Predictor::Base, inputs: vec![0] }];
     let (level, mut coded) = (Level::best(), Vec::new());
     let known: [&[u8]; 1] = [&base];
-    let made = encode_known(level, method, &spec, whole, &known, &offers, &mut scratch, &mut coded)
-        .unwrap();
-    let known: Vec<&[u8]> = made.inputs.iter().map(|i| known[usize::from(*i)]).collect();
+    let chunk = Chunk { spec, bytes: whole, known: &known, offers: &offers };
+    let made = encode(level, method, &chunk, &mut scratch, &mut coded).unwrap();
+    let known: Vec<&[u8]> = made.inputs.iter().map(|i| known[usize::from(i.index)]).collect();
+    let payload = Payload { spec, form: made.form, bytes: &coded, known: &known };
     for level in Level::available() {
         let mut back = vec![0; whole.len()];
-        decode_known(level, &spec, made.form, &coded, &known, &mut scratch, &mut back).unwrap();
-        assert!(back == whole);
+        let digest = decode(level, &payload, &mut scratch, &mut back).unwrap();
+        assert!(back == whole && digest == made.digest);
     }
 });

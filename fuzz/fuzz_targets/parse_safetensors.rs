@@ -2,7 +2,7 @@
 //! safetensors: the input as a file, as a stream's beginning, and as a header of the right length.
 
 use libfuzzer_sys::fuzz_target;
-use lmc_gpu::format::{PrefixResult, parse_prefix};
+use lmc_gpu::internals::format::{PrefixResult, parse_prefix};
 
 mod tiling;
 

@@ -3,9 +3,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use lmc_gpu::{
-    Options,
-    archive::{decompress_to_writer, verify_stream},
-    container::Limits,
+    Limits, OnDamage,
+    internals::archive::{Options, decompress_to_writer, verify_stream},
 };
 
 #[allow(clippy::needless_update, reason = "other limits keep their defaults")]
@@ -15,7 +14,7 @@ fn limits() -> Limits {
 
 fuzz_target!(|data: &[u8]| {
     let options = Options::default().with_threads(1).with_limits(limits());
-    let _ = verify_stream(&mut &data[..], &options, true);
+    let _ = verify_stream(&mut &data[..], &options.restoring().with_damage(OnDamage::Fill));
     let mut out = Vec::new();
-    let _ = decompress_to_writer(&mut &data[..], &mut out, &options);
+    let _ = decompress_to_writer(&mut &data[..], &mut out, &options.restoring());
 });

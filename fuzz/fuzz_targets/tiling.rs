@@ -1,6 +1,6 @@
 //! What holds for every file, whatever is in it.
 
-use lmc_gpu::format::{Parsed, parse};
+use lmc_gpu::internals::format::{Parsed, parse};
 
 /// Parses a file and checks that its spans tile it and its tensors lie inside.
 pub fn check(bytes: &[u8]) {

@@ -66,7 +66,7 @@ impl AsRef<[u8]> for Buffer {
     }
 }
 
-impl lmc_gpu::source::Source for Buffer {
+impl lmc_gpu::internals::source::Source for Buffer {
     fn len(&self) -> u64 {
         self.0.len() as u64
     }

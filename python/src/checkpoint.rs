@@ -1,16 +1,18 @@
 //! Random access to the tensors of an archive or a raw file.
 
 use crate::{
-    buffer::{Buffer, BufferMut},
-    codec::open_in_memory,
+    buffer::BufferMut,
+    codec::open_source,
+    file,
     options::Choices,
     work::{self, Control},
 };
 use lmc_gpu::{
-    Error, Result,
-    archive::{self, CheckpointFile},
-    container::EntryKind,
-    source::Source,
+    Entry, EntryKind, Error, Result,
+    internals::{
+        archive::{self, CheckpointFile, Options},
+        source::Source,
+    },
 };
 use pyo3::{
     prelude::*,
@@ -25,17 +27,13 @@ const STEP: usize = 4 << 20;
 #[pyclass(frozen, module = "lmc_gpu._native")]
 pub struct Checkpoint {
     inner: Arc<archive::Checkpoint>,
-    options: lmc_gpu::Options,
+    options: Options,
     path: Option<String>,
 }
 
 impl Checkpoint {
     /// One that was opened elsewhere.
-    pub fn new(
-        inner: archive::Checkpoint,
-        options: lmc_gpu::Options,
-        path: Option<String>,
-    ) -> Checkpoint {
+    pub fn new(inner: archive::Checkpoint, options: Options, path: Option<String>) -> Checkpoint {
         Checkpoint { inner: Arc::new(inner), options, path }
     }
 }
@@ -54,18 +52,18 @@ impl Checkpoint {
         Ok(Checkpoint::new(inner, options, Some(file)))
     }
 
-    /// Opens what is in memory.
+    /// Opens what is in memory, or what a file object reads.
     #[staticmethod]
     fn from_bytes(
         py: Python<'_>,
         data: &Bound<'_, PyAny>,
         choices: Choices<'_>,
     ) -> PyResult<Checkpoint> {
-        let data = Buffer::of(data)?;
+        let data = file::source(data)?;
         let plan = choices.plan(py)?;
         let (inner, options) = work::run(py, None, None, move |_| {
             let options = plan.open()?;
-            Ok((open_in_memory(data, &options)?, options))
+            Ok((open_source(data, &options)?, options))
         })?;
         Ok(Checkpoint::new(inner, options, None))
     }
@@ -88,9 +86,8 @@ impl Checkpoint {
     /// Path, length and whether it is a directory, of every entry.
     fn files(&self) -> Vec<(String, u64, bool)> {
         let entries = self.inner.manifest().entries.iter();
-        let one = |e: &lmc_gpu::container::Entry| {
-            (e.path.to_text().into_owned(), e.len, e.kind == EntryKind::Directory)
-        };
+        let one =
+            |e: &Entry| (e.path.to_text().into_owned(), e.len, e.kind == EntryKind::Directory);
         entries.map(one).collect()
     }
 
@@ -142,7 +139,7 @@ impl Checkpoint {
         work::run(py, self.path.as_deref(), None, move |control| {
             let file = inner.file(entry);
             read_parallel(&file, offset, out.as_mut(), threads, control).map_err(|e| match tensor {
-                Some(name) => e.at(format_args!("tensor \"{name}\"")),
+                Some(name) => e.in_tensor(&name),
                 None => e,
             })
         })
@@ -157,7 +154,9 @@ impl Checkpoint {
             let options = control.options(options);
             let mut rest = out.as_mut();
             match &*inner {
-                archive::Checkpoint::Archive(archive) => archive.restore_all_into(rest, &options),
+                archive::Checkpoint::Archive(archive) => {
+                    archive.restore_all_into(rest, &options.restoring())
+                }
                 archive::Checkpoint::Raw(input) => {
                     for (i, entry) in input.manifest.entries.iter().enumerate() {
                         let (head, tail) =
@@ -185,7 +184,9 @@ fn read_parallel(
     threads: usize,
     control: &Control,
 ) -> Result<()> {
-    let threads = lmc_gpu::pipeline::worker_count(threads).min(out.len().div_ceil(2 * STEP)).max(1);
+    let threads = lmc_gpu::internals::pipeline::worker_count(threads)
+        .min(out.len().div_ceil(2 * STEP))
+        .max(1);
     let part = out.len().div_ceil(threads).next_multiple_of(STEP);
     let read = |at: u64, out: &mut [u8]| -> Result<()> {
         for (i, step) in out.chunks_mut(STEP).enumerate() {

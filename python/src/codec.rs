@@ -6,19 +6,37 @@
 use crate::{
     buffer::{Buffer, BufferMut},
     bytes::NewBytes,
-    options::{Choices, dtype},
-    report, work,
+    options::{Choices, Plan, dtype},
+    work,
 };
 use lmc_gpu::{
-    Archive, Error, Result,
-    archive::{self, Checkpoint, Input},
-    source::Source,
-    store::{Tensor, safetensors},
+    Archive, Error, OnDamage, RestoreOptions, Result,
+    internals::{
+        archive::{self, Checkpoint, Input, Options},
+        json,
+        source::Source,
+    },
+    store::{Snapshot, Tensor, safetensors},
 };
 use pyo3::{prelude::*, types::PyBytes};
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 type Progress = Option<Py<PyAny>>;
+
+/// Does `job` with the options of a plan, as [`work::run`] does; errors name `file`.
+fn run<T: Send + 'static>(
+    py: Python<'_>,
+    plan: Plan,
+    file: Option<&Path>,
+    progress: Progress,
+    job: impl FnOnce(&Options) -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let file = file.map(|path| path.display().to_string());
+    work::run(py, file.as_deref(), progress, move |control| job(&control.options(plan.open()?)))
+}
 
 /// Memory for an archive of so many bytes: seldom more than they are.
 fn room_for(bytes: usize) -> usize {
@@ -37,11 +55,9 @@ pub fn compress(
     let _lent = data.clone();
     let plan = choices.plan(py)?;
     let mut out = NewBytes::with_room(py, room_for(data.as_ref().len()))?;
-    let out = work::run(py, None, progress, move |control| {
-        let options = control.options(plan.open()?);
-        let flat = options.dtype;
-        let input = Input::from_source("data", Box::new(data), flat);
-        archive::compress_to_writer(&input, &mut out, &options)?;
+    let out = run(py, plan, None, progress, move |options| {
+        let input = Input::from_source("data", Box::new(data), options.dtype);
+        archive::compress_to_writer(&input, &mut out, &options.compressing())?;
         Ok(out)
     })?;
     out.finish(py)
@@ -59,27 +75,24 @@ pub fn decompress(
     let data = Buffer::of(data)?;
     let _lent = data.clone();
     let plan = choices.plan(py)?;
+    let open = move || Archive::from_source(Box::new(data), &RestoreOptions::default());
     if let Some(out) = out {
         let mut out = BufferMut::of(out)?;
-        work::run(py, None, progress, move |control| {
-            let options = control.options(plan.open()?);
-            Archive::from_bytes(data.as_ref(), options.limits)?.restore_into(out.as_mut(), &options)
+        run(py, plan, None, progress, move |options| {
+            open()?.restore_into(out.as_mut(), &options.restoring())
         })?;
         return Ok(None);
     }
-    let of_length = data.clone();
-    let len = work::run(py, None, None, move |_| {
-        let limits = Default::default();
-        let len = Archive::from_bytes(of_length.as_ref(), limits)?.total_len();
-        let fits = usize::try_from(len).ok().filter(|&len| len <= isize::MAX as usize);
-        fits.ok_or_else(|| Error::LimitExceeded("the file does not fit into memory".into()))
+    let (archive, len) = work::run(py, None, None, move |_| {
+        let archive = open()?;
+        let fits = usize::try_from(archive.total_len()).ok().filter(|&n| n <= isize::MAX as usize);
+        let len =
+            fits.ok_or_else(|| Error::LimitExceeded("the file does not fit into memory".into()))?;
+        Ok((archive, len))
     })?;
     let mut out = NewBytes::with_room(py, len)?;
-    let out = work::run(py, None, progress, move |control| {
-        let options = control.options(plan.open()?);
-        let archive = Archive::from_bytes(data.as_ref(), options.limits)?;
-        archive.restore_into(out.as_mut(), &options)?;
-        drop(archive);
+    let out = run(py, plan, None, progress, move |options| {
+        archive.restore_into(out.as_mut(), &options.restoring())?;
         Ok(out)
     })?;
     out.finish(py).map(Some)
@@ -95,10 +108,10 @@ pub fn compress_file(
     progress: Progress,
 ) -> PyResult<String> {
     let plan = choices.plan(py)?;
-    let file = source.display().to_string();
-    work::run(py, Some(&file), progress, move |control| {
-        let options = control.options(plan.open()?);
-        archive::compress_path(&source, &out, &options).map(|s| report::summary(&s))
+    let file = source.clone();
+    run(py, plan, Some(&file), progress, move |options| {
+        lmc_gpu::compress_path(&source, &out, &options.compressing())
+            .map(|s| json::summary(&s).to_string())
     })
 }
 
@@ -113,11 +126,11 @@ pub fn decompress_file(
     progress: Progress,
 ) -> PyResult<String> {
     let plan = choices.plan(py)?;
-    let file = source.display().to_string();
-    work::run(py, Some(&file), progress, move |control| {
-        let options = control.options(plan.open()?);
-        let archive = Archive::open(&source, options.limits)?;
-        archive.restore(&out, &options, keep_going).map(|r| report::restored(&r))
+    let file = source.clone();
+    run(py, plan, Some(&file), progress, move |options| {
+        let options = options.clone().with_damage(on_damage(keep_going)).restoring();
+        let archive = Archive::open(&source, &options)?;
+        archive.restore(&out, &options).map(|r| json::restored(&r).to_string())
     })
 }
 
@@ -131,22 +144,31 @@ pub fn verify(
     progress: Progress,
 ) -> PyResult<String> {
     let plan = choices.plan(py)?;
-    let file = source.display().to_string();
-    work::run(py, Some(&file), progress, move |control| {
-        let options = control.options(plan.open()?);
-        let archive = Archive::open(&source, options.limits)?;
-        archive.verify(&options, keep_going).map(|r| report::restored(&r))
+    let file = source.clone();
+    run(py, plan, Some(&file), progress, move |options| {
+        let options = options.clone().with_damage(on_damage(keep_going)).restoring();
+        let archive = Archive::open(&source, &options)?;
+        archive.verify(&options).map(|r| json::restored(&r).to_string())
     })
+}
+
+fn on_damage(keep_going: bool) -> OnDamage {
+    if keep_going { OnDamage::Fill } else { OnDamage::Fail }
 }
 
 /// What a checkpoint consists of, as JSON.
 #[pyfunction]
 pub fn inspect(py: Python<'_>, source: PathBuf, choices: Choices<'_>) -> PyResult<String> {
     let plan = choices.plan(py)?;
-    let file = source.display().to_string();
-    work::run(py, Some(&file), None, move |control| {
-        let options = control.options(plan.open()?);
-        archive::inspect(&source, &options).map(|i| report::inspection(&i))
+    let file = source.clone();
+    run(py, plan, Some(&file), None, move |options| {
+        let found = archive::inspect(&source, options)?;
+        let mut text = String::new();
+        json::inspection(&found, |part| {
+            text += part;
+            Result::Ok(())
+        })?;
+        Ok(text)
     })
 }
 
@@ -182,11 +204,39 @@ pub fn save_tensors_file(
     let plan = choices.plan(py)?;
     let tensors = tensors(py, lent)?;
     let _lent = tensors.clone();
+    let file = out.clone();
+    run(py, plan, Some(&file), progress, move |options| {
+        let input = Input::from_source(&name, image(&tensors, &metadata)?, None);
+        archive::compress_files(&input, &out, &options.compressing())
+            .map(|s| json::summary(&s).to_string())
+    })
+}
+
+/// Files of tensors, and files of bytes, into an archive of a directory; a summary as JSON.
+#[pyfunction]
+pub fn save_files(
+    py: Python<'_>,
+    files: Vec<(String, Vec<Lent<'_>>)>,
+    others: Vec<(String, Vec<u8>)>,
+    out: PathBuf,
+    choices: Choices<'_>,
+    progress: Progress,
+) -> PyResult<String> {
+    let plan = choices.plan(py)?;
+    let mut snapshot = Snapshot::new();
+    for (path, lent) in files {
+        snapshot = snapshot.with_tensors(path, tensors(py, lent)?);
+    }
+    for (path, bytes) in others {
+        snapshot = snapshot.with_bytes(path, bytes);
+    }
+    let _lent = snapshot.clone();
     let file = out.display().to_string();
     work::run(py, Some(&file), progress, move |control| {
         let options = control.options(plan.open()?);
-        let input = Input::from_source(&name, image(&tensors, &metadata)?, None);
-        archive::compress_files(&input, &out, &options).map(|s| report::summary(&s))
+        let input = snapshot.to_input()?;
+        archive::compress_files(&input, &out, &options.compressing())
+            .map(|s| json::summary(&s).to_string())
     })
 }
 
@@ -204,10 +254,9 @@ pub fn save_tensors(
     let _lent = tensors.clone();
     let bytes: usize = tensors.iter().map(|t| t.bytes.len()).sum();
     let mut out = NewBytes::with_room(py, room_for(bytes + 256 * tensors.len()))?;
-    let out = work::run(py, None, None, move |control| {
-        let options = control.options(plan.open()?);
+    let out = run(py, plan, None, None, move |options| {
         let input = Input::from_source(&name, image(&tensors, &metadata)?, None);
-        archive::compress_to_writer(&input, &mut out, &options)?;
+        archive::compress_to_writer(&input, &mut out, &options.compressing())?;
         Ok(out)
     })?;
     out.finish(py)
@@ -226,24 +275,30 @@ pub fn save_bytes_file(
     let plan = choices.plan(py)?;
     let data = Buffer::of(data)?;
     let _lent = data.clone();
-    let file = out.display().to_string();
-    work::run(py, Some(&file), progress, move |control| {
-        let options = control.options(plan.open()?);
+    let file = out.clone();
+    run(py, plan, Some(&file), progress, move |options| {
         let input = Input::from_source(&name, Box::new(data), options.dtype);
-        archive::compress_files(&input, &out, &options).map(|s| report::summary(&s))
+        archive::compress_files(&input, &out, &options.compressing())
+            .map(|s| json::summary(&s).to_string())
     })
 }
 
-/// Opens a checkpoint in memory: an archive, or a raw file.
-pub fn open_in_memory(data: Buffer, options: &lmc_gpu::Options) -> Result<Checkpoint> {
-    match data.as_ref().starts_with(&lmc_gpu::container::header::MAGIC) {
+/// Opens a checkpoint that is not on disk: an archive, or a raw file.
+pub fn open_source(data: Box<dyn Source>, options: &Options) -> Result<Checkpoint> {
+    match is_archive(&*data)? {
         true => {
-            let archive = Archive::from_source(Box::new(data), options.limits)?;
+            let archive = Archive::from_source(data, &options.restoring())?;
             if options.base.is_some() {
                 archive.ensure_base(options)?;
             }
             Ok(Checkpoint::Archive(archive))
         }
-        false => Ok(Checkpoint::Raw(Input::from_source("data", Box::new(data), options.dtype))),
+        false => Ok(Checkpoint::Raw(Input::from_source("data", data, options.dtype))),
     }
+}
+
+/// Whether a file begins as archives do.
+pub fn is_archive(file: &dyn Source) -> Result<bool> {
+    let magic = lmc_gpu::internals::container::header::MAGIC;
+    Ok(file.len() >= magic.len() as u64 && file.read_vec(0, magic.len() as u64)? == magic)
 }

@@ -23,7 +23,8 @@ pub fn raise(py: Python<'_>, error: Error, file: Option<&str>) -> PyErr {
     }
     let make = || -> PyResult<Bound<'_, PyAny>> {
         let make = py.import("lmc_gpu._errors")?.getattr("make")?;
-        make.call1((kind, error.to_string(), file, errno, os))
+        let place = (error.tensor(), error.chunk());
+        make.call1((kind, error.to_string(), file, errno, os, place))
     };
     make().map_or_else(|e| e, PyErr::from_value)
 }

@@ -8,8 +8,8 @@ mod bytes;
 mod checkpoint;
 mod codec;
 mod error;
+mod file;
 mod options;
-mod report;
 mod store;
 mod work;
 
@@ -34,6 +34,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(codec::inspect, m)?)?;
     m.add_function(wrap_pyfunction!(codec::save_tensors, m)?)?;
     m.add_function(wrap_pyfunction!(codec::save_tensors_file, m)?)?;
+    m.add_function(wrap_pyfunction!(codec::save_files, m)?)?;
     m.add_function(wrap_pyfunction!(codec::save_bytes_file, m)?)?;
     m.add_class::<checkpoint::Checkpoint>()?;
     m.add_class::<store::Store>()?;

@@ -1,22 +1,47 @@
 //! Python's arguments as the library's options.
 
-use crate::{buffer::Buffer, error::raise};
+use crate::{codec::is_archive, error::raise, file};
 use lmc_gpu::{
-    Error, Options, Result,
-    archive::{Base, Input, Overwrite},
-    codec::Method,
+    Archive, Base, Error, Method, Overwrite, Result, Symlinks,
     dtype::Dtype,
+    internals::{
+        archive::{Input, Options},
+        source::Source,
+    },
 };
-use pyo3::prelude::*;
+use pyo3::{prelude::*, types::PyList};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-/// What a delta refers to: a path, or bytes in memory.
+/// What a delta refers to.
 pub enum BaseOf {
-    Path(PathBuf),
-    Memory(Buffer),
+    /// A path, and those of what it may itself be a delta to.
+    Paths(Vec<PathBuf>),
+    /// Bytes in memory, or a file that Python reads.
+    File(Box<dyn Source>),
+    /// Files of a directory that is not on disk.
+    Files(Vec<(String, Box<dyn Source>)>),
+}
+
+impl BaseOf {
+    /// What Python means: a path, a list of paths, a list of names with bytes or file objects,
+    /// bytes, or a file object.
+    fn of(base: &Bound<'_, PyAny>) -> PyResult<BaseOf> {
+        if let Ok(path) = base.extract::<PathBuf>() {
+            return Ok(BaseOf::Paths(vec![path]));
+        }
+        if let Ok(list) = base.cast::<PyList>() {
+            if let Ok(paths) = list.extract::<Vec<PathBuf>>() {
+                return Ok(BaseOf::Paths(paths));
+            }
+            let files = list.extract::<Vec<(String, Bound<'_, PyAny>)>>()?;
+            let files = files.into_iter().map(|(name, f)| Ok((name, file::source(&f)?)));
+            return Ok(BaseOf::Files(files.collect::<PyResult<_>>()?));
+        }
+        Ok(BaseOf::File(file::source(base)?))
+    }
 }
 
 /// What all coding takes. `Choices` come from Python as a dictionary of these names.
@@ -47,17 +72,15 @@ impl Choices<'_> {
         let overwrite = if self.overwrite { Overwrite::Files } else { Overwrite::Refuse };
         let base = match &self.base {
             None => None,
-            Some(base) => Some(match base.extract::<PathBuf>() {
-                Ok(path) => BaseOf::Path(path),
-                Err(_) => BaseOf::Memory(Buffer::of(base)?),
-            }),
+            Some(base) => Some(BaseOf::of(base)?),
         };
+        let symlinks = if self.follow_symlinks { Symlinks::Follow } else { Symlinks::Refuse };
         let options = Options::default()
             .with_method(method)
             .with_threads(self.threads.unwrap_or(0))
             .with_dtype(dtype)
             .with_overwrite(overwrite)
-            .with_follow_symlinks(self.follow_symlinks);
+            .with_symlinks(symlinks);
         Ok(Plan { options, base, device: self.device.clone() })
     }
 }
@@ -71,42 +94,54 @@ impl Plan {
         }
         let base = match base {
             None => return Ok(options),
-            Some(BaseOf::Path(path)) => Base::open(&path, &[], &options)?,
-            Some(BaseOf::Memory(buffer)) => base_in_memory(buffer, &options)?,
+            Some(BaseOf::Paths(paths)) => match paths.split_first() {
+                None => return Ok(options),
+                Some((path, others)) => Base::open_with(path, others, &options)?,
+            },
+            Some(BaseOf::File(file)) => base_of(file, &options)?,
+            Some(BaseOf::Files(files)) => {
+                Base::of_files(Path::new("data"), Input::from_files(files)?)
+            }
         };
         Ok(options.with_base(Some(base)))
     }
 }
 
-/// A base in memory: an archive in itself, or the bytes as they are.
-fn base_in_memory(buffer: Buffer, options: &Options) -> Result<Arc<Base>> {
-    let input = Input::from_source("data", Box::new(buffer), options.dtype);
-    Ok(Base::of_files(Path::new("data"), input))
+/// A base that has no path: an archive in itself, or the bytes as they are.
+fn base_of(file: Box<dyn Source>, options: &Options) -> Result<Arc<Base>> {
+    let path = Path::new("data");
+    if is_archive(&*file)? {
+        return Ok(Base::of_archive(path, Archive::from_source(file, &options.restoring())?));
+    }
+    Ok(Base::of_files(path, Input::from_source("data", file, options.dtype)))
 }
 
 #[cfg(feature = "gpu")]
-fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::codec::Accelerator>> {
+fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::Accelerator>> {
     let Ok(selector) = name.parse();
     let device = lmc_gpu::gpu::Device::request(&selector)?;
     Ok(Arc::new(lmc_gpu::gpu::Transformer::new(device)))
 }
 
 #[cfg(not(feature = "gpu"))]
-fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::codec::Accelerator>> {
-    Err(Error::InvalidArgument(format!(
-        "device=\"{name}\": this build has no GPU support; leave it out"
-    )))
+fn adapter(name: &str) -> Result<Arc<dyn lmc_gpu::Accelerator>> {
+    Err(Error::InvalidArgument(
+        format!("device=\"{name}\": this build has no GPU support; leave it out").into(),
+    ))
 }
 
 /// A method by its name.
 pub fn method(name: &str) -> Result<Method> {
     Method::ALL.into_iter().find(|m| m.name() == name).ok_or_else(|| {
         let all: Vec<&str> = Method::ALL.iter().map(|m| m.name()).collect();
-        Error::InvalidArgument(format!("no method \"{name}\": choose one of {}", all.join(", ")))
+        Error::InvalidArgument(
+            format!("no method \"{name}\": choose one of {}", all.join(", ")).into(),
+        )
     })
 }
 
 /// An element type by its name.
 pub fn dtype(name: &str) -> Result<Dtype> {
-    Dtype::parse(name).ok_or_else(|| Error::InvalidArgument(format!("no element type \"{name}\"")))
+    Dtype::parse(name)
+        .ok_or_else(|| Error::InvalidArgument(format!("no element type \"{name}\"").into()))
 }

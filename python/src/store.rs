@@ -5,14 +5,20 @@ use crate::{
     checkpoint::Checkpoint,
     error::raise,
     options::{Choices, dtype},
-    report, work,
+    work,
 };
 use lmc_gpu::{
-    Error, Options, Result, archive,
-    store::{self, CheckpointerOptions, GcOptions, Policy, SaveOptions, Snapshot, Tensor},
+    Error, Overwrite, Result,
+    internals::{
+        archive::{self, Options},
+        json,
+    },
+    store::{
+        self, CheckpointerOptions, Collecting, Existing, Form, GcOptions, LastSaved, Policy,
+        SaveOptions, Snapshot, Tensor,
+    },
 };
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
-use serde_json::json;
 use std::{
     ops::Range,
     path::PathBuf,
@@ -49,6 +55,10 @@ impl Rules {
         policy.keep_every = self.keep_every.or(policy.keep_every);
         policy
     }
+}
+
+fn existing(replace: bool) -> Existing {
+    if replace { Existing::Replace } else { Existing::Refuse }
 }
 
 /// A directory of checkpoints.
@@ -116,9 +126,10 @@ impl Store {
         full: bool,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<String> {
-        let options = SaveOptions::default().with_replace(replace).with_full(full);
+        let form = if full { Form::Full } else { Form::ByPolicy };
+        let options = SaveOptions::default().with_existing(existing(replace)).with_form(form);
         self.work(py, progress, move |store| {
-            store.save(&source, step, &options).map(|s| report::saved(&s))
+            store.save(&source, step, &options).map(|s| json::saved(&s).to_string())
         })
     }
 
@@ -132,7 +143,8 @@ impl Store {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<String> {
         self.work(py, progress, move |store| {
-            store.restore(step, &out, overwrite).map(|r| report::restored(&r))
+            let overwrite = if overwrite { Overwrite::Files } else { Overwrite::Refuse };
+            store.restore(step, &out, overwrite).map(|r| json::restored(&r).to_string())
         })
     }
 
@@ -145,14 +157,7 @@ impl Store {
 
     /// The records of all steps.
     fn records(&self, py: Python<'_>) -> PyResult<String> {
-        self.work(py, None, |store| {
-            let listing = store.list()?;
-            let steps: Vec<_> = listing.steps.iter().map(report::record).collect();
-            let unreadable = listing.unreadable.iter();
-            let unreadable: Vec<String> =
-                unreadable.map(|(path, e)| format!("{}: {e}", path.display())).collect();
-            Ok(json!({"steps": steps, "unreadable": unreadable}).to_string())
-        })
+        self.work(py, None, |store| store.list().map(|listing| json::listing(&listing).to_string()))
     }
 
     /// Removes what the policy, or `rules` instead of it, does not keep.
@@ -171,19 +176,21 @@ impl Store {
             let options = GcOptions::default()
                 .with_policy(policy)
                 .with_drop_after(drop_after)
-                .with_dry_run(dry_run);
-            store.gc(&options).map(|r| report::removed(&r).to_string())
+                .with_collecting(if dry_run { Collecting::DryRun } else { Collecting::Remove });
+            store.gc(&options).map(|r| json::removed(&r).to_string())
         })
     }
 
     /// Sizes by step and stream.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
-        self.work(py, None, |store| store.stats().map(|s| report::stats(&s)))
+        self.work(py, None, |store| store.stats().map(|s| json::stats(&s).to_string()))
     }
 
     /// Decodes steps, or all, and checks them.
     fn verify(&self, py: Python<'_>, only: Vec<u64>) -> PyResult<String> {
-        self.work(py, None, move |store| store.verify(&only).map(|v| report::verified(&v)))
+        self.work(py, None, move |store| {
+            store.verify(&only).map(|v| json::verified(&v).to_string())
+        })
     }
 
     /// Starts saving in the background.
@@ -198,8 +205,8 @@ impl Store {
         let options = CheckpointerOptions::default()
             .with_queue(queue)
             .with_max_bytes(max_bytes.unwrap_or(u64::MAX))
-            .with_keep_last(keep_last)
-            .with_save(SaveOptions::default().with_replace(replace));
+            .with_last_saved(if keep_last { LastSaved::Keep } else { LastSaved::Forget })
+            .with_save(SaveOptions::default().with_existing(existing(replace)));
         let store = self.store.clone().with_options(self.options.clone());
         let made = store::Checkpointer::new(store, options);
         let made = made.map_err(|e| raise(py, e, Some(&self.path)))?;
@@ -227,7 +234,7 @@ fn tensor(memory: &Buffer, (name, kind, shape, at, len): Placed) -> Result<Tenso
     let range = at..at.saturating_add(len);
     if memory.as_ref().get(range.clone()).is_none() {
         let why = format!("tensor \"{name}\" reaches beyond the memory that is lent");
-        return Err(Error::InvalidArgument(why));
+        return Err(Error::InvalidArgument(why.into()));
     }
     Tensor::new(name, dtype(&kind)?, &shape, Part { memory: memory.clone(), range })
 }
@@ -288,16 +295,7 @@ impl Checkpointer {
 
     /// What it did so far.
     fn report(&self) -> PyResult<String> {
-        let r = self.open()?.report();
-        Ok(json!({
-            "saved": r.saved,
-            "failed": r.failed,
-            "input_bytes": r.input_bytes,
-            "archive_bytes": r.archive_bytes,
-            "stalled": r.stalled.as_secs_f64(),
-            "busy": r.busy.as_secs_f64(),
-        })
-        .to_string())
+        Ok(json::report(&self.open()?.report()).to_string())
     }
 
     /// Ends the background thread: after what was handed over, or at once.
@@ -349,6 +347,6 @@ impl Ticket {
     fn take(&self, py: Python<'_>) -> PyResult<String> {
         let taken = || PyRuntimeError::new_err("the ticket was waited for already");
         let ticket = lock(&self.inner).take().ok_or_else(taken)?;
-        work::wait(py, Some(&self.path), move || ticket.wait().map(|s| report::saved(&s)))
+        work::wait(py, Some(&self.path), move || ticket.wait().map(|s| json::saved(&s).to_string()))
     }
 }

@@ -2,7 +2,7 @@
 //! signals and tells how far it is.
 
 use crate::error::raise;
-use lmc_gpu::{Error, Options, Result, pipeline::Cancel};
+use lmc_gpu::{Cancel, Error, Result, internals::archive::Options};
 use pyo3::prelude::*;
 use std::{
     sync::{

@@ -12,15 +12,28 @@ import lmc_gpu
 import pytest
 from conftest import package
 
-MODULES = ["lmc_gpu", "lmc_gpu._codec", "lmc_gpu._open", "lmc_gpu._store", "lmc_gpu.numpy"]
+MODULES = {
+    "lmc_gpu": (),
+    "lmc_gpu._codec": (),
+    "lmc_gpu._open": (),
+    "lmc_gpu._store": (),
+    "lmc_gpu.numpy": (),
+    "lmc_gpu.numcodecs": ("numcodecs",),
+    "lmc_gpu.sync._publish": (),
+    "lmc_gpu.sync._transport": (),
+    "lmc_gpu.torch": ("torch",),
+    "lmc_gpu.torch.dcp._extension": ("torch",),
+    "lmc_gpu.torch.dcp._write": ("torch",),
+}
 BESIDE = pathlib.Path(__file__).parents[2] / "docs" / "PYTHON.md"
 TUTORIAL = pathlib.Path(os.environ.get("LMC_TUTORIAL", BESIDE))
 
 
-@pytest.mark.parametrize("name", [*MODULES, "lmc_gpu.torch"])
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_run(name):
-    if name.endswith("torch"):
-        package("torch")
+    for needed in MODULES[name]:
+        package(needed)
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted > 0 and found.failed == 0
 
@@ -36,6 +49,23 @@ def test_the_tutorial_runs_from_its_first_block_to_its_last(tmp_path, monkeypatc
         line = text[: text.index(block)].count("\n")
         code = compile("\n" * line + block, str(TUTORIAL), "exec")
         exec(code, names)
+
+
+RECIPES = TUTORIAL.with_name("INTEGRATIONS.md").read_text(encoding="utf-8").split("\n## ")[1:]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("text", RECIPES, ids=lambda text: text.splitlines()[0])
+def test_the_recipes_run(tmp_path, monkeypatch, text):
+    needed = re.search(r"<!-- needs: (.*) -->", text)
+    for name in needed[1].split(", ") if needed else ():
+        package(name)
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+    names = {"__name__": "recipe"}
+    for block in blocks:
+        assert len([line for line in block.splitlines() if line.strip()]) <= 20
+        exec(compile(block, text.splitlines()[0], "exec"), names)
 
 
 @pytest.mark.parametrize("name", ["lmc_gpu", "lmc_gpu.numpy", "lmc_gpu.torch"])

@@ -14,8 +14,10 @@ pub(in crate::archive) mod input;
 pub(in crate::archive) mod open;
 mod parameter;
 pub(in crate::archive) mod relation;
+pub(in crate::archive) mod tensor;
 
 pub use base::Base;
 pub use file::ArchivedFile;
 pub use input::Input;
-pub use open::{Archive, ChunkInfo, is_archive};
+pub use open::{Archive, is_archive};
+pub use tensor::TensorInfo;

@@ -15,6 +15,7 @@ use std::path::Path;
 /// An archive, or a raw file or directory: told apart by the first bytes. An archive inside a
 /// directory is a file like any other.
 #[allow(clippy::large_enum_variant, reason = "there is one at a time")]
+#[derive(Debug)]
 pub enum Checkpoint {
     /// Raw files.
     Raw(Input<'static>),
@@ -29,7 +30,7 @@ impl Checkpoint {
     /// As for [`Archive::open`] and [`Input::open`].
     pub fn open(path: &Path, options: &Options) -> Result<Checkpoint> {
         if is_archive(path)? {
-            let archive = Archive::open(path, options.limits)?;
+            let archive = Archive::open(path, &options.restoring())?;
             // A delta without its base still tells what it holds; reading from it says what lacks.
             match archive.ensure_base(options) {
                 Err(e) if options.base.is_some() => return Err(e),
@@ -37,7 +38,7 @@ impl Checkpoint {
             }
             return Ok(Checkpoint::Archive(archive));
         }
-        Input::open(path, options.dtype, options.follow_symlinks).map(Checkpoint::Raw)
+        Input::open(path, options.dtype, options.follows_symlinks()).map(Checkpoint::Raw)
     }
 
     /// Its files.
@@ -52,7 +53,7 @@ impl Checkpoint {
     pub fn file(&self, entry: usize) -> CheckpointFile<'_> {
         match self {
             Checkpoint::Raw(input) => CheckpointFile::Raw(input.file(entry)),
-            Checkpoint::Archive(archive) => CheckpointFile::Archived(archive.file(entry)),
+            Checkpoint::Archive(archive) => CheckpointFile::Archived(archive.bytes_of(entry)),
         }
     }
 
@@ -61,13 +62,26 @@ impl Checkpoint {
     /// # Errors
     /// Where reading fails; `InvalidArgument` where there is no such entry.
     pub fn parse(&self, entry: usize) -> Result<Parsed> {
+        self.parse_by(entry, format::parse)
+    }
+
+    /// As [`Checkpoint::parse`]; bytes of raw files that no parser knows are looked at for floats,
+    /// as when they are compressed.
+    pub(in crate::archive) fn parse_and_guess(&self, entry: usize) -> Result<Parsed> {
+        match self {
+            Checkpoint::Raw(_) => self.parse_by(entry, format::parse_and_guess),
+            Checkpoint::Archive(_) => self.parse(entry),
+        }
+    }
+
+    fn parse_by(&self, entry: usize, parse: fn(&dyn Source) -> Result<Parsed>) -> Result<Parsed> {
         let file = self.file(entry);
         let entries = &self.manifest().entries;
         let entry = entries.get(entry).ok_or_else(|| no_entry(entry, entries.len()))?;
         match entry.flat {
             Some(dtype) => Ok(format::parse_flat(file.len(), dtype)),
             None if entry.kind == EntryKind::Directory => Ok(Parsed::opaque(0)),
-            None => format::parse(&file).map_err(|e| e.at(&entry.path)),
+            None => parse(&file).map_err(|e| e.in_file(&entry.path)),
         }
     }
 }

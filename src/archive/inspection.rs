@@ -1,6 +1,7 @@
 //! What a checkpoint consists of, and what its parts cost.
 
 mod cost;
+mod guessed;
 
 use self::cost::Costs;
 use super::{
@@ -80,6 +81,8 @@ pub struct SpanInfo {
     /// Entropy of the exponent field in bits, of a sample where the span is large. Only for
     /// floats of raw files.
     pub exponent_entropy: Option<f64>,
+    /// Where no parser knows the bytes, but they are taken for `dtype`: why.
+    pub guess: Option<String>,
     big_endian: bool,
 }
 
@@ -103,7 +106,7 @@ pub fn inspect(path: &Path, options: &Options) -> Result<Inspection> {
     let ends = file_ends(entries.iter().map(|e| e.len));
     for (i, entry) in entries.iter().enumerate() {
         let start = ends[i] - entry.len;
-        let parsed = match checkpoint.parse(i) {
+        let parsed = match checkpoint.parse_and_guess(i) {
             Err(e) if found.is_archive && !matches!(e, Error::Io { .. }) => {
                 found.notes.push(format!("{}: its tensors are not known: {e}", entry.path));
                 Parsed::opaque(entry.len)
@@ -118,7 +121,11 @@ pub fn inspect(path: &Path, options: &Options) -> Result<Inspection> {
             stored_bytes: costs.of(start, ends[i]).0.round() as u64,
             tensors: parsed.tensors.len() as u64,
         });
-        for mut span in spans_of(i, parsed) {
+        let mut spans = spans_of(i, parsed);
+        if let Checkpoint::Archive(archive) = &checkpoint {
+            spans = guessed::from_chunks(archive, start, spans);
+        }
+        for mut span in spans {
             let (stored, methods) = costs.of(start + span.offset, start + span.offset + span.bytes);
             span.stored_bytes = stored.round() as u64;
             span.method = match methods[..] {
@@ -160,6 +167,10 @@ fn spans_of(file: usize, parsed: Parsed) -> Vec<SpanInfo> {
         let before = ranges.partition_point(|r| r.0 < s.offset + s.len);
         before > 0 && ranges[before - 1].1 > s.offset
     };
+    let why = |s: &Span| {
+        let found = parsed.guesses.binary_search_by_key(&s.offset, |g| g.offset);
+        found.ok().map(|i| parsed.guesses[i].why())
+    };
     let rest = parsed.spans.iter().filter(|s| !is_touched(s)).map(|s| SpanInfo {
         file,
         name: None,
@@ -170,6 +181,7 @@ fn spans_of(file: usize, parsed: Parsed) -> Vec<SpanInfo> {
         method: Cow::Borrowed(""),
         stored_bytes: 0,
         exponent_entropy: None,
+        guess: why(s),
         big_endian: s.big_endian,
     });
     let mut spans: Vec<SpanInfo> = rest.collect();
@@ -183,6 +195,7 @@ fn spans_of(file: usize, parsed: Parsed) -> Vec<SpanInfo> {
         method: Cow::Borrowed(""),
         stored_bytes: 0,
         exponent_entropy: None,
+        guess: None,
         big_endian: t.big_endian,
     }));
     spans.sort_by_key(|s| (s.offset, s.bytes));
@@ -196,7 +209,7 @@ const STRETCH_WORDS: u64 = 32 << 10;
 fn add_entropies(checkpoint: &Checkpoint, spans: &mut [SpanInfo], options: &Options) -> Result<()> {
     let mut entropies = vec![None; spans.len()];
     pipeline::run_ordered(
-        pipeline::worker_count(options.threads).min(spans.len().max(1)),
+        options.workers(spans.len()),
         &options.cancel,
         || (0, Vec::new(), None),
         pipeline::numbered(spans.len(), |state: &mut (usize, _, _), job| state.0 = job),

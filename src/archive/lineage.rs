@@ -12,6 +12,8 @@
 //! it is whole itself: what is then compared are bytes, not promises. Archives that lead in a
 //! circle never become whole.
 
+mod open;
+
 use super::{
     access::{Archive, Base, Input, base::CHECKED_WELL, is_archive},
     options::Options,
@@ -26,24 +28,13 @@ use std::{
 /// Links of a chain that are followed.
 const MAX_CHAIN: usize = 1000;
 
-impl Base {
-    /// Opens a raw file, a directory, or an archive. An archive that is itself a delta finds its
-    /// own base among `others`, or beside it under the name it remembers; so does that one.
-    ///
-    /// # Errors
-    /// `BaseMismatch` where a base of the chain is missing or the chain leads in a circle; what
-    /// [`Archive::open`] and [`Input::open`] report.
-    pub fn open(path: &Path, others: &[PathBuf], options: &Options) -> Result<Arc<Base>> {
-        Lineage::new(others, options).open(path)
-    }
-}
-
 impl Archive<'_> {
     /// Makes sure that there is a base where one is needed: the one in `options`, or one beside
     /// the archive under the name it remembers.
     ///
     /// # Errors
     /// `BaseMismatch` where there is none or it is another one.
+    #[doc(hidden)]
     pub fn ensure_base(&self, options: &Options) -> Result<()> {
         if self.base_record.is_none() || self.base.get().is_some() {
             return Ok(());
@@ -154,12 +145,12 @@ impl<'o> Lineage<'o> {
     fn open_one(&self, path: &Path) -> Result<State> {
         let options = self.options;
         if !is_archive(path)? {
-            let input = Input::open(path, options.dtype, options.follow_symlinks)?;
+            let input = Input::open(path, options.dtype, options.follows_symlinks())?;
             let mut base = Base::of_input(path, input);
             base.place = Some(path.to_owned());
             return Ok(State::Whole(Arc::new(base)));
         }
-        let archive = Archive::open(path, options.limits)?;
+        let archive = Archive::at(path, options.limits)?.at_level(options.level);
         if archive.base_record.is_some() && archive.refers_to_base() {
             return Ok(State::Lacking(archive));
         }
@@ -306,16 +297,21 @@ impl<'o> Lineage<'o> {
         let shown = |i: &usize| self.members[*i].path.display().to_string();
         let mut names: Vec<String> = members.iter().map(shown).collect();
         names.extend(members.first().map(shown));
-        Error::BaseMismatch(format!(
-            "{}: none of these archives has a base that stands alone: pass the one that one of \
+        Error::BaseMismatch(
+            format!(
+                "{}: none of these archives has a base that stands alone: pass the one that one of \
              them was made against with --base",
-            names.join(" is a delta to ")
-        ))
+                names.join(" is a delta to ")
+            )
+            .into(),
+        )
     }
 }
 
 fn too_long(path: &Path) -> Error {
-    Error::LimitExceeded(format!("a chain of more than {MAX_CHAIN} bases at {}", path.display()))
+    Error::LimitExceeded(
+        format!("a chain of more than {MAX_CHAIN} bases at {}", path.display()).into(),
+    )
 }
 
 /// What paths to the same file have in common.
@@ -340,9 +336,9 @@ mod tests {
         for i in 0..N {
             bytes[8 * i] ^= 0x55;
             std::fs::write(&new, &bytes).unwrap();
-            let base = paths.last().map(|path| Base::open(path, &[], &options).unwrap());
+            let base = paths.last().map(|path| Base::open_with(path, &[], &options).unwrap());
             paths.push(dir.path().join(format!("{i}.lmc")));
-            compress_path(&new, &paths[i], &options.clone().with_base(base)).unwrap();
+            compress_path(&new, &paths[i], &options.clone().with_base(base).compressing()).unwrap();
         }
         let open = |paths: &[PathBuf], most: usize| {
             let others = [paths, paths].concat();

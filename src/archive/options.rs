@@ -1,15 +1,23 @@
 //! What a caller can choose.
 
+mod face;
+
 use super::access::Base;
 use crate::{
     codec::{Accelerator, Method, Scratch},
     container::Limits,
     dtype::Dtype,
-    pipeline::{self, Cancel},
+    pipeline::{self, Cancel, Threads, Workers},
     predict::adam::Hints,
     simd::Level,
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    any::Any,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+pub use face::{CompressOptions, RestoreOptions};
 
 /// Called with the number of input bytes dealt with since the last call, from any thread.
 pub type Progress = Arc<dyn Fn(u64) + Send + Sync>;
@@ -28,21 +36,42 @@ pub enum Overwrite {
     Directory,
 }
 
-impl From<bool> for Overwrite {
-    /// What `--force` means.
-    fn from(force: bool) -> Overwrite {
-        if force { Overwrite::Files } else { Overwrite::Refuse }
-    }
+/// What becomes of symbolic links among files to compress.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Symlinks {
+    /// One that is met is an error.
+    #[default]
+    Refuse,
+    /// What they lead to is stored.
+    Follow,
 }
 
-/// Choices for compressing and decompressing. Start from `Options::default()` and change what
-/// matters with the `with_*` methods.
+/// What becomes of files that somebody writes to while they are read. A file that becomes shorter
+/// and a base that changes are errors in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Changes {
+    /// One that is noticed is an error.
+    #[default]
+    Refuse,
+    /// What was read is stored, and a note names every file that changed.
+    Store,
+}
+
+/// What becomes of stretches that cannot be restored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDamage {
+    /// The first is an error.
+    #[default]
+    Fail,
+    /// They read as zeros, and [`Restored::damage`](crate::Restored::damage) lists them all.
+    Fill,
+}
+
+/// All choices together, as this crate hands them on. [`CompressOptions`] and [`RestoreOptions`]
+/// show callers those that matter to them.
 ///
-/// ```
-/// use lmc_gpu::{Options, codec::Method};
-/// let options = Options::default().with_method(Method::Fast).with_threads(1);
-/// assert_eq!(options.threads, 1);
-/// ```
+/// Calls with the same options, or with clones of them, use the same threads and buffers, one after
+/// the other, which are given back with the last of the options.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
@@ -54,17 +83,17 @@ pub struct Options {
     pub level: Level,
     /// Element type of headerless input. Default `None`: recognise formats. Stored.
     pub dtype: Option<Dtype>,
-    /// Whether symbolic links are followed; they are refused otherwise, which is the default.
-    pub follow_symlinks: bool,
+    /// What becomes of symbolic links.
+    pub symlinks: Symlinks,
     /// What of existing output is replaced. Default: nothing.
     pub overwrite: Overwrite,
     /// What output must never replace, contain or lie in, beside what the work itself reads and
     /// knows the place of. Default: nothing.
     pub protected: Vec<PathBuf>,
-    /// Whether input may change while it is read: what was read is stored, and a note names every
-    /// file that changed. Otherwise, which is the default, that is an error. A file that becomes
-    /// shorter and a base that changes are errors in any case. Only for compressing.
-    pub allow_changes: bool,
+    /// What becomes of input that changes while it is read. Only for compressing.
+    pub changes: Changes,
+    /// What becomes of what cannot be restored. Only for restoring.
+    pub damage: OnDamage,
     /// What the archive is or will be a delta to. Default: nothing. Its name, files and digests
     /// are stored. Without one, a delta finds its base beside it under the name it remembers.
     pub base: Option<Arc<Base>>,
@@ -79,6 +108,15 @@ pub struct Options {
     pub progress: Option<Progress>,
     /// Stops the work between chunks. Default: never.
     pub cancel: Arc<Cancel>,
+    /// What calls with these options, and with clones of them, leave to each other.
+    kept: Arc<Kept>,
+}
+
+/// Threads and coders that wait for the next call.
+#[derive(Default)]
+struct Kept {
+    threads: Threads,
+    coders: Mutex<Vec<Box<dyn Any + Send>>>,
 }
 
 impl Default for Options {
@@ -88,16 +126,18 @@ impl Default for Options {
             threads: 0,
             level: Level::best(),
             dtype: None,
-            follow_symlinks: false,
+            symlinks: Symlinks::Refuse,
             overwrite: Overwrite::Refuse,
             protected: Vec::new(),
-            allow_changes: false,
+            changes: Changes::Refuse,
+            damage: OnDamage::Fail,
             base: None,
             optimizer: Hints::default(),
             device: None,
             limits: Limits::default(),
             progress: None,
             cancel: Arc::new(Cancel::new()),
+            kept: Arc::default(),
         }
     }
 }
@@ -123,10 +163,11 @@ with_methods! {
         with_threads threads: usize,
         with_level level: Level,
         with_dtype dtype: Option<Dtype>,
-        with_follow_symlinks follow_symlinks: bool,
+        with_symlinks symlinks: Symlinks,
         with_overwrite overwrite: Overwrite,
         with_protected protected: Vec<PathBuf>,
-        with_allow_changes allow_changes: bool,
+        with_changes changes: Changes,
+        with_damage damage: OnDamage,
         with_base base: Option<Arc<Base>>,
         with_optimizer optimizer: Hints,
         with_device device: Option<Arc<dyn Accelerator>>,
@@ -140,16 +181,55 @@ with_methods! {
 const WAITING: usize = 2;
 
 impl Options {
-    /// Sets [`Options::overwrite`] to [`Overwrite::Files`] or [`Overwrite::Refuse`].
-    #[must_use]
-    pub fn with_force(self, force: bool) -> Self {
-        self.with_overwrite(force.into())
+    /// Those for compressing.
+    pub fn compressing(&self) -> CompressOptions {
+        CompressOptions(self.clone())
+    }
+
+    /// Those for restoring.
+    pub fn restoring(&self) -> RestoreOptions {
+        RestoreOptions(self.clone())
+    }
+
+    /// Whether symbolic links are followed.
+    pub(crate) fn follows_symlinks(&self) -> bool {
+        self.symlinks == Symlinks::Follow
+    }
+
+    /// Whether work goes on past what cannot be restored.
+    pub(in crate::archive) fn keeps_going(&self) -> bool {
+        self.damage == OnDamage::Fill
     }
 
     /// Coders for at most `jobs` jobs.
     pub(in crate::archive) fn coders(&self, jobs: usize) -> usize {
         let waiting = if self.device.is_some() { WAITING } else { 0 };
         (pipeline::worker_count(self.threads) + waiting).min(jobs.max(1))
+    }
+
+    /// Workers for at most `jobs` jobs.
+    pub(in crate::archive) fn workers(&self, jobs: usize) -> Workers<'_> {
+        self.on_threads(pipeline::worker_count(self.threads).min(jobs.max(1)))
+    }
+
+    /// So many workers.
+    pub(in crate::archive) fn on_threads(&self, count: usize) -> Workers<'_> {
+        self.kept.threads.workers(count)
+    }
+
+    /// A coder that an earlier call kept.
+    pub(in crate::archive) fn kept_coder<T: Any + Send>(&self) -> Option<Box<T>> {
+        let mut coders = self.kept.coders.lock().unwrap_or_else(PoisonError::into_inner);
+        coders.pop()?.downcast().ok()
+    }
+
+    /// Keeps a coder for a later call, one a worker at most.
+    pub(in crate::archive) fn keep_coder(&self, coder: Box<dyn Any + Send>) {
+        let mut coders = self.kept.coders.lock().unwrap_or_else(PoisonError::into_inner);
+        let most = pipeline::worker_count(self.threads);
+        if coders.len() < most + most.div_ceil(2) {
+            coders.push(coder);
+        }
     }
 
     /// Memory of one coder.
@@ -176,6 +256,9 @@ impl std::fmt::Debug for Options {
             .field("threads", &self.threads)
             .field("level", &self.level)
             .field("dtype", &self.dtype)
+            .field("overwrite", &self.overwrite)
+            .field("base", &self.base)
+            .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
 }

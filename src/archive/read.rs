@@ -7,14 +7,17 @@
 mod damage;
 mod extract;
 mod forward;
+mod pipe;
 mod receiver;
 mod references;
 mod restore;
 mod sequence;
 mod spool;
 mod target;
+mod tensor;
 
 pub use damage::{Damage, is_salvageable};
-pub use extract::{Extracted, extract, extract_to};
+pub use extract::{extract, extract_to};
 pub use forward::{decompress_stream, decompress_to_writer, verify_stream};
+pub use pipe::Reader;
 pub use restore::{Restored, decompress, decompress_into};

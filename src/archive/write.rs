@@ -7,6 +7,7 @@ pub(in crate::archive) mod coder;
 mod compress;
 mod equality;
 mod hints;
+mod pipe;
 pub(in crate::archive) mod plan;
 mod siblings;
 mod spare;
@@ -17,5 +18,5 @@ pub use compress::{
     Summary, compress, compress_files, compress_into, compress_path, compress_stream,
     compress_to_writer,
 };
-pub use plan::CHUNK_WORDS;
+pub use pipe::Writer;
 pub use stream::compress_reader;

@@ -17,9 +17,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Isa;
-use crate::simd::Level;
+use crate::simd::{Level, dispatch};
 
 /// Length in bytes of `n` packed values of `width` bits (0 to 8).
 pub const fn packed_len(width: u8, n: usize) -> usize {
@@ -32,16 +30,14 @@ pub const fn packed_len(width: u8, n: usize) -> usize {
 /// If `width` exceeds 8 or `out` is not [`packed_len`] bytes long.
 pub fn pack(level: Level, width: u8, values: &[u8], out: &mut [u8]) {
     assert!(width <= 8 && out.len() == packed_len(width, values.len()));
-    match (width, level.isa()) {
-        (0, _) => {}
-        (8, _) => out.copy_from_slice(values),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        (_, Isa::Avx512) => unsafe { avx512::pack(width, values, out) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        (_, Isa::Avx2) => unsafe { avx2::pack(width, values, out) },
-        _ => pack_scalar(width, values, out),
+    match width {
+        0 => {}
+        8 => out.copy_from_slice(values),
+        _ => dispatch!(level,
+            Avx512 => avx512::pack(width, values, out),
+            Avx2 => avx2::pack(width, values, out),
+            _ => pack_scalar(width, values, out),
+        ),
     }
 }
 
@@ -52,16 +48,14 @@ pub fn pack(level: Level, width: u8, values: &[u8], out: &mut [u8]) {
 #[must_use]
 pub fn unpack(level: Level, width: u8, bytes: &[u8], values: &mut [u8]) -> bool {
     assert!(width <= 8 && bytes.len() == packed_len(width, values.len()));
-    match (width, level.isa()) {
-        (0, _) => values.fill(0),
-        (8, _) => values.copy_from_slice(bytes),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        (_, Isa::Avx512) => unsafe { avx512::unpack(width, bytes, values) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        (_, Isa::Avx2) => unsafe { avx2::unpack(width, bytes, values) },
-        _ => unpack_scalar(width, bytes, values),
+    match width {
+        0 => values.fill(0),
+        8 => values.copy_from_slice(bytes),
+        _ => dispatch!(level,
+            Avx512 => avx512::unpack(width, bytes, values),
+            Avx2 => avx2::unpack(width, bytes, values),
+            _ => unpack_scalar(width, bytes, values),
+        ),
     }
     let used = values.len() % 8 * usize::from(width) % 8;
     used == 0 || bytes[bytes.len() - 1] >> used == 0

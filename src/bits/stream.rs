@@ -13,9 +13,8 @@
 //! Codes of an unsigned integer `v`:
 //!
 //! ```text
-//! rice(k)        v >> k zero bits, a one bit, the low k bits of v
-//! exp_golomb(k)  w = v + 2^k with b significant bits: b - 1 - k zero bits, a one bit, the low b - 1 bits of w
-//! varint         bytes of seven bits, least significant first, bit 7 set on all but the last
+//! rice(k)    v >> k zero bits, a one bit, the low k bits of v
+//! varint     bytes of seven bits, least significant first, bit 7 set on all but the last
 //! ```
 
 /// Appends bits to a byte vector.
@@ -56,15 +55,6 @@ impl<'a> BitWriter<'a> {
         self.write(v, k);
     }
 
-    /// Writes `v` (below `2^32 - 2^k`) in the exponential Golomb code of order `k` (at most 31).
-    pub fn write_exp_golomb(&mut self, v: u32, k: u32) {
-        let w = v.checked_add(1 << k).expect("v is below 2^32 - 2^k");
-        let low = w.ilog2();
-        self.write(0, low - k);
-        self.write(1, 1);
-        self.write(w, low);
-    }
-
     /// Pads the last byte with zero bits.
     pub fn finish(self) {
         if self.n_pending > 0 {
@@ -97,20 +87,6 @@ impl<'a> BitReader<'a> {
         let value = u64::from_le_bytes(word) >> (self.at % 8) & ((1 << bits) - 1);
         self.at = end;
         Some(value as u32)
-    }
-
-    /// A value in the Rice code of parameter `k`, at most `max`.
-    pub fn read_rice(&mut self, k: u32, max: u32) -> Option<u32> {
-        let quotient = self.read_zeros(max >> k)?;
-        let v = quotient << k | self.read(k)?;
-        (v <= max).then_some(v)
-    }
-
-    /// A value in the exponential Golomb code of order `k` (at most 31).
-    pub fn read_exp_golomb(&mut self, k: u32) -> Option<u32> {
-        let low = self.read_zeros(31 - k)? + k;
-        let w = 1 << low | self.read(low)?;
-        Some(w - (1 << k))
     }
 
     /// Zero bits, at most `max`, then a one bit; how many zero bits.
@@ -185,27 +161,12 @@ mod tests {
         assert_eq!(r.read(3), Some(7));
         assert_eq!(r.read(0), Some(0));
         assert_eq!(r.read(1), None);
-        assert_eq!(BitReader::new(&[0; 9]).read_exp_golomb(0), None);
-        assert_eq!(BitReader::new(&[0; 9]).read_rice(0, 100), None);
+        assert_eq!(BitReader::new(&[0; 9]).read_zeros(71), None);
+        assert_eq!(BitReader::new(&[0; 9]).read_zeros(100), None);
         assert_eq!(BitReader::new(&[0x02]).finish(), Some(0));
         let mut r = BitReader::new(&[0x02]);
         r.read(1);
         assert_eq!(r.finish(), None, "padding is zero");
-    }
-
-    #[test]
-    fn codes_have_the_stated_lengths() {
-        let len = |f: &dyn Fn(&mut BitWriter)| {
-            let mut out = Vec::new();
-            let mut w = BitWriter::new(&mut out);
-            f(&mut w);
-            8 * w.out.len() as u32 + w.n_pending
-        };
-        for (v, bits) in [(0, 1), (1, 3), (2, 3), (3, 5), (6, 5), (7, 7)] {
-            assert_eq!(len(&|w| w.write_exp_golomb(v, 0)), bits);
-            assert_eq!(len(&|w| w.write_exp_golomb(v << 2, 2)), bits + 2);
-        }
-        assert_eq!(len(&|w| w.write_rice(13, 2)), 3 + 1 + 2);
     }
 
     #[test]
@@ -231,25 +192,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(fields in prop::collection::vec((any::<u32>(), 0u32..=32, 0u32..4), 0..200)) {
+        fn what_was_written_is_read(fields in prop::collection::vec((any::<u32>(), 0u32..=32, 0u32..3), 0..200)) {
             let mut out = Vec::new();
             let mut w = BitWriter::new(&mut out);
             for &(v, bits, kind) in &fields {
                 match kind {
                     0 | 1 => w.write(v, bits),
-                    2 => w.write_rice(v % 100, bits.min(31)),
-                    _ => w.write_exp_golomb(v / 2, bits.min(31)),
+                    _ => w.write_rice(v % 100, bits.min(31)),
                 }
             }
             w.finish();
             let mut r = BitReader::new(&out);
             for &(v, bits, kind) in &fields {
                 let mask = ((1u64 << bits) - 1) as u32;
-                let want = [v & mask, v & mask, v % 100, v / 2][kind as usize];
+                let want = [v & mask, v & mask, v % 100][kind as usize];
                 let got = match kind {
                     0 | 1 => r.read(bits),
-                    2 => r.read_rice(bits.min(31), u32::MAX >> 1),
-                    _ => r.read_exp_golomb(bits.min(31)),
+                    _ => r.read_zeros(99).and_then(|high| {
+                        let k = bits.min(31);
+                        Some(high << k | r.read(k)?)
+                    }),
                 };
                 prop_assert_eq!(got, Some(want));
             }
@@ -270,7 +232,7 @@ mod tests {
         fn reading_random_bytes_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..40), ks in prop::collection::vec(0u32..32, 0..60)) {
             let mut r = BitReader::new(&bytes);
             for k in ks {
-                let _ = (r.read(k), r.read_exp_golomb(k), r.read_rice(k, 1000));
+                let _ = (r.read(k), r.read_zeros(k));
             }
             let _ = (r.finish(), read_varint(&mut &bytes[..]));
         }

@@ -4,8 +4,8 @@ use super::{absent::Absent, progress::Bar, signal};
 #[cfg(feature = "gpu")]
 use crate::gpu;
 use crate::{
-    Error, Options, Result,
-    archive::{Base, Overwrite},
+    Error, Result,
+    archive::{Base, Changes, OnDamage, Options, Overwrite, Symlinks},
     codec::{Accelerator, Method},
     container::Limits,
     dtype::Dtype,
@@ -73,7 +73,7 @@ impl Common {
     pub fn options(&self, bar: &Bar) -> Result<Options> {
         let device = match self.accelerator() {
             Err(Error::Device(why)) => {
-                let absent: Arc<dyn Accelerator> = Arc::new(Absent::new(why));
+                let absent: Arc<dyn Accelerator> = Arc::new(Absent::new(why.to_string()));
                 self.opened.get_or_init(|| Some(absent)).clone()
             }
             opened => opened?,
@@ -125,7 +125,7 @@ fn open(name: &str) -> Result<Arc<dyn Accelerator>> {
     Err(Error::InvalidArgument(format!(
         "--device {name}: this build has no GPU support; use --device auto or cpu, or build with \
          the feature gpu"
-    )))
+    ).into()))
 }
 
 /// What verbs take that read or make deltas.
@@ -141,7 +141,7 @@ impl Bases {
     /// Adds the base, opened with the same options.
     pub fn attach(&self, options: Options) -> Result<Options> {
         let Some((first, others)) = self.paths.split_first() else { return Ok(options) };
-        let base = Base::open(first, others, &options)?;
+        let base = Base::open_with(first, others, &options)?;
         Ok(options.with_base(Some(base)))
     }
 
@@ -212,7 +212,26 @@ pub fn place(path: &Path) -> PathBuf {
 
 /// What `--force` and `--force-replace-dir` mean together.
 pub fn overwrite(force: bool, replace_dir: bool) -> Overwrite {
-    if replace_dir { Overwrite::Directory } else { force.into() }
+    match (replace_dir, force) {
+        (true, _) => Overwrite::Directory,
+        (false, true) => Overwrite::Files,
+        (false, false) => Overwrite::Refuse,
+    }
+}
+
+/// What `--follow` means.
+pub fn symlinks(follow: bool) -> Symlinks {
+    if follow { Symlinks::Follow } else { Symlinks::Refuse }
+}
+
+/// What `--allow-changes` means.
+pub fn changes(allow: bool) -> Changes {
+    if allow { Changes::Store } else { Changes::Refuse }
+}
+
+/// What `--keep-going` means.
+pub fn on_damage(keep_going: bool) -> OnDamage {
+    if keep_going { OnDamage::Fill } else { OnDamage::Fail }
 }
 
 /// A file that can only be read forward: a named pipe, a device.

@@ -8,10 +8,13 @@ use super::{
     report,
 };
 use crate::{
-    Error, Options, Result,
-    archive::{AtomicFile, Input, Summary, compress_path, compress_reader, compress_stream},
+    Error, Result,
+    archive::{
+        AtomicFile, Input, Options, Summary, compress_path, compress_reader, compress_stream,
+    },
     codec::Method,
     dtype::Dtype,
+    json,
     simd::Level,
 };
 use std::{
@@ -68,7 +71,8 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Outcome> {
     let outputs = outputs(&args)?;
-    let plain = Options::default().with_dtype(args.dtype).with_follow_symlinks(args.follow);
+    let plain =
+        Options::default().with_dtype(args.dtype).with_symlinks(args::symlinks(args.follow));
     let base = args.bases.attach(plain)?.base;
     let to_pipe = outputs.iter().any(|o| args::is_pipe(o));
     let mut total = Summary::default();
@@ -81,9 +85,9 @@ pub fn run(args: Args) -> Result<Outcome> {
                 .with_method(args.method)
                 .with_base(base.clone())
                 .with_dtype(args.dtype)
-                .with_follow_symlinks(args.follow)
-                .with_force(args.force)
-                .with_allow_changes(args.allow_changes)
+                .with_symlinks(args::symlinks(args.follow))
+                .with_overwrite(args::overwrite(args.force, false))
+                .with_changes(args::changes(args.allow_changes))
                 // No output may take the place of another one's input either.
                 .with_protected(args.inputs.iter().map(|i| args::place(i)).collect());
             compress(input, output, &options)?
@@ -102,41 +106,30 @@ pub fn run(args: Args) -> Result<Outcome> {
     }
     if args.json {
         let outputs: Vec<_> = outputs.iter().map(|o| o.display().to_string()).collect();
-        report::json(
-            to_pipe,
-            &serde_json::json!({
-                "input_bytes": total.input_bytes,
-                "output_bytes": total.output_bytes,
-                "ratio": report::ratio(total.input_bytes, total.output_bytes),
-                "seconds": total.seconds,
-                "gb_per_s": report::gb_per_s(total.input_bytes, total.seconds),
-                "method": args.method.name(),
-                "device": total.device,
-                "simd": Level::best().name(),
-                "threads": args.common.n_threads(),
-                "files": total.files,
-                "spans": total.spans,
-                "outputs": outputs,
-                "notes": total.notes,
-            }),
-        )?;
+        let mut told = json::summary(&total);
+        told["method"] = args.method.name().into();
+        told["simd"] = Level::best().name().into();
+        told["threads"] = args.common.n_threads().into();
+        told["outputs"] = outputs.into();
+        report::json(to_pipe, &told)?;
     }
     Ok(Outcome::Done)
 }
 
 fn compress(input: &Path, output: &Path, options: &Options) -> Result<Summary> {
     log::debug!("compressing {} into {}", input.display(), output.display());
+    let chosen = &options.compressing();
     match (args::is_pipe(input), args::is_pipe(output)) {
-        (false, false) => compress_path(input, output, options),
-        (false, true) => compress_stream(input, &mut *pipe::output()?, options),
+        (false, false) => compress_path(input, output, chosen),
+        (false, true) => compress_stream(input, &mut *pipe::output()?, chosen),
         (true, true) => {
             let mut out = pipe::output()?;
-            compress_reader(&mut pipe::Forward::stdin()?, "stdin", &mut *out, options)
+            compress_reader(&mut pipe::Forward::stdin()?, "stdin", &mut *out, chosen)
         }
         (true, false) => {
             let mut file = AtomicFile::with_options(output, options)?;
             let mut input = pipe::Forward::stdin()?;
-            let summary = compress_reader(&mut input, "stdin", &mut file, options)?;
+            let summary = compress_reader(&mut input, "stdin", &mut file, chosen)?;
             file.commit()?;
             Ok(summary)
         }
@@ -165,7 +158,7 @@ fn total_len(input: &Path, args: &Args) -> Option<u64> {
 
 /// One output for every input.
 fn outputs(args: &Args) -> Result<Vec<PathBuf>> {
-    let invalid = |text: String| Err(Error::InvalidArgument(text));
+    let invalid = |text: String| Err(Error::InvalidArgument(text.into()));
     let several = args.inputs.len() > 1;
     if !args.bases.is_empty() && args.inputs.iter().any(|i| args::is_pipe(i)) {
         return invalid("standard input cannot become a delta: leave out --base".into());

@@ -8,9 +8,9 @@ use super::{
     report,
 };
 use crate::{
-    Archive, Error, Options, Result,
+    Archive, Error, RestoreOptions, Result,
     archive::{Restored, decompress_stream, decompress_to_writer, is_salvageable},
-    container::Limits,
+    json,
 };
 use std::{
     fs::File,
@@ -63,8 +63,10 @@ pub fn run(args: Args) -> Result<Outcome> {
         let bar = Bar::new(args.common.quiet, "restoring", || total_len(&args.archive));
         let overwrite = args::overwrite(args.force, args.force_replace_dir);
         let options = args.bases.attach(args.common.options(&bar)?.with_overwrite(overwrite))?;
-        let options = options.with_protected(vec![args::place(&args.archive)]);
-        restore(&args, &output, &options).inspect_err(|e| {
+        let options = options
+            .with_protected(vec![args::place(&args.archive)])
+            .with_damage(args::on_damage(args.keep_going));
+        restore(&args, &output, &options.restoring()).inspect_err(|e| {
             let is_damage = matches!(e, Error::Corrupt(_) | Error::Truncated(_));
             // What came through a pipe is gone, and cannot be looked at again.
             let may_go_on = !args.keep_going && !to_pipe && is_kept(&args.archive);
@@ -76,17 +78,9 @@ pub fn run(args: Args) -> Result<Outcome> {
     let seconds = started.elapsed().as_secs_f64();
     report::damage(&restored.damage);
     if args.json {
-        report::json(
-            to_pipe,
-            &serde_json::json!({
-                "output": output.display().to_string(),
-                "bytes": restored.bytes,
-                "files": restored.files,
-                "seconds": seconds,
-                "gb_per_s": report::gb_per_s(restored.bytes, seconds),
-                "damage": report::damage_json(&restored.damage),
-            }),
-        )?;
+        let mut told = json::restored_in(&restored, seconds);
+        told["output"] = output.display().to_string().into();
+        report::json(to_pipe, &told)?;
     } else if !args.common.quiet {
         report::line_beside(
             to_pipe,
@@ -108,7 +102,7 @@ pub fn run(args: Args) -> Result<Outcome> {
     Ok(if restored.damage.is_empty() { Outcome::Done } else { Outcome::Damaged })
 }
 
-fn restore(args: &Args, output: &Path, options: &Options) -> Result<Restored> {
+fn restore(args: &Args, output: &Path, options: &RestoreOptions) -> Result<Restored> {
     let (x, keep_going) = (&args.archive, args.keep_going);
     let at = |e: Error| match e {
         Error::Io { .. } | Error::InvalidArgument(_) | Error::BaseMismatch(_) => e,
@@ -125,21 +119,21 @@ fn restore(args: &Args, output: &Path, options: &Options) -> Result<Restored> {
                 "--keep-going needs a file to restore to: name it with -o".into(),
             )),
             true => decompress_to_writer(&mut input, &mut *pipe::output()?, options).map_err(at),
-            false => decompress_stream(&mut input, output, options, keep_going).map_err(at),
+            false => decompress_stream(&mut input, output, options).map_err(at),
         };
     }
-    let archive = match Archive::open(x, options.limits) {
+    let archive = match Archive::open(x, options) {
         // Without an index, what can be read forward is still there.
         Err(e @ (Error::Corrupt(_) | Error::Truncated(_))) if keep_going && !to_pipe => {
             log::debug!("reading forward: {e}");
             let mut input = File::open(x).map_err(|e| report::io("open", x, e))?;
-            return decompress_stream(&mut input, output, options, true).map_err(at);
+            return decompress_stream(&mut input, output, options).map_err(at);
         }
         opened => opened?,
     };
     match to_pipe {
-        true => archive.restore_to_writer(&mut *pipe::output()?, options, keep_going),
-        false => archive.restore(output, options, keep_going),
+        true => archive.restore_to_writer(&mut *pipe::output()?, options),
+        false => archive.restore(output, options),
     }
     .map_err(at)
 }
@@ -152,7 +146,7 @@ fn is_kept(x: &Path) -> bool {
 fn total_len(x: &Path) -> Option<u64> {
     match args::is_pipe(x) || args::is_forward(x) {
         true => None,
-        false => Archive::open(x, Limits::default()).ok().map(|a| a.total_len()),
+        false => Archive::open(x, &RestoreOptions::default()).ok().map(|a| a.total_len()),
     }
 }
 
@@ -166,9 +160,8 @@ fn output(args: &Args) -> Result<PathBuf> {
     }
     match (x.file_stem(), x.extension()) {
         (Some(stem), Some(extension)) if extension == "lmc" => Ok(x.with_file_name(stem)),
-        _ => Err(Error::InvalidArgument(format!(
-            "{} does not end in .lmc: say with -o what to restore to",
-            x.display()
-        ))),
+        _ => Err(Error::InvalidArgument(
+            format!("{} does not end in .lmc: say with -o what to restore to", x.display()).into(),
+        )),
     }
 }

@@ -57,7 +57,9 @@ pub fn run(args: Args) -> Result<Outcome> {
     let to_pipe = args::is_pipe(&output);
     let bar = Bar::new(true, "", || None);
     let options = args.common.options(&bar)?;
-    let options = options.with_follow_symlinks(args.follow).with_force(args.force);
+    let options = options
+        .with_symlinks(args::symlinks(args.follow))
+        .with_overwrite(args::overwrite(args.force, false));
     let options = args.bases.attach(options)?.with_protected(vec![args.path.clone()]);
     let checkpoint = Checkpoint::open(&args.path, &options)?;
     let at = |e: Error| match e {

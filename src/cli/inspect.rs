@@ -3,8 +3,9 @@
 use super::{Outcome, args, args::Common, progress::Bar, report, report::Out};
 use crate::{
     Result,
-    archive::{FileInfo, Inspection, SpanInfo, inspect},
+    archive::{Inspection, SpanInfo, inspect},
     dtype::Dtype,
+    json,
     text::shown,
 };
 use std::path::PathBuf;
@@ -42,80 +43,17 @@ pub fn run(args: Args) -> Result<Outcome> {
     let found = {
         let bar = Bar::new(args.common.quiet, "sampling", || None);
         let options = args.common.options(&bar)?;
-        let options = options.with_dtype(args.dtype).with_follow_symlinks(args.follow);
+        let options = options.with_dtype(args.dtype).with_symlinks(args::symlinks(args.follow));
         inspect(&args.path, &args.bases.attach(options)?)?
     };
     report::notes(args.common.quiet, &found.notes);
     let mut out = report::Out::new();
     match args.json {
-        true => json(&found, &mut out)?,
+        true => json::inspection(&found, |part| out.json(part))?,
         false => text(&args, &found, &mut out)?,
     }
     out.finish()?;
     Ok(Outcome::Done)
-}
-
-/// One JSON object, printed tensor by tensor: as a tree it would take fifty times the memory of
-/// the header that names them.
-fn json(found: &Inspection, out: &mut Out) -> Result<()> {
-    let stored = if found.is_archive { "stored_bytes" } else { "estimated_bytes" };
-    let file = |f: &FileInfo| {
-        let mut file = serde_json::json!({
-            "path": f.path.to_text(),
-            "directory": f.is_directory,
-            "format": f.format.name(),
-            "bytes": f.bytes,
-            stored: f.stored_bytes,
-            "tensors": f.tensors,
-        });
-        if let Some(bytes) = f.path.to_hex() {
-            file["path_bytes"] = bytes.into();
-        }
-        file
-    };
-    let span = |s: &SpanInfo| {
-        let mut span = serde_json::json!({
-            "file": found.files[s.file].path.to_text(),
-            "format": found.files[s.file].format.name(),
-            "name": s.name,
-            "dtype": s.dtype.name(),
-            "shape": s.shape,
-            "offset": s.offset,
-            "bytes": s.bytes,
-            "method": s.method,
-            "stored_bytes": if found.is_archive { Some(s.stored_bytes) } else { None },
-            "ratio": report::ratio(s.bytes, s.stored_bytes),
-        });
-        if let Some(bytes) = found.files[s.file].path.to_hex() {
-            span["file_bytes"] = bytes.into();
-        }
-        if !found.is_archive {
-            span["estimated_bytes"] = s.stored_bytes.into();
-            span["exponent_entropy"] = s.exponent_entropy.into();
-        }
-        span
-    };
-    let head = serde_json::json!({
-        "archive": found.is_archive,
-        "bytes": found.bytes,
-        stored: found.stored_bytes,
-        "ratio": report::ratio(found.bytes, found.stored_bytes),
-        "chunks": found.chunks,
-        "notes": found.notes,
-    });
-    let head = head.to_string();
-    out.json(head.trim_end_matches('}'))?;
-    out.json(",\"files\":[")?;
-    for (i, f) in found.files.iter().enumerate() {
-        out.json(if i > 0 { "," } else { "" })?;
-        out.json(&file(f).to_string())?;
-    }
-    out.json("],\"spans\":[")?;
-    for (i, s) in found.spans.iter().enumerate() {
-        out.json(if i > 0 { "," } else { "" })?;
-        out.json(&span(s).to_string())?;
-    }
-    out.json("]}\n")
 }
 
 /// For people. Rows are made as they are printed.
@@ -145,7 +83,7 @@ fn text(args: &Args, found: &Inspection, out: &mut Out) -> Result<()> {
     Ok(())
 }
 
-/// One row a tensor; everything that is none is one row.
+/// One row a tensor, or a stretch that is taken for one; everything else is one row.
 fn file_table(spans: &[SpanInfo], is_archive: bool, out: &mut Out) -> Result<()> {
     let row = |name: &str, dtype: &str, shape: String, bytes, stored, method: &str, entropy| {
         let mut row: Vec<String> = vec![
@@ -162,13 +100,13 @@ fn file_table(spans: &[SpanInfo], is_archive: bool, out: &mut Out) -> Result<()>
         row
     };
     let of_tensor = |s: &SpanInfo| {
-        let name = s.name.as_ref()?;
+        let name = s.name.clone().or_else(|| s.guess.as_ref().map(|why| format!("({why})")))?;
         let shape: Vec<String> = s.shape.iter().map(u64::to_string).collect();
         let shape = if shape.is_empty() { "scalar".into() } else { shape.join("x") };
         let (dtype, entropy) = (s.dtype.name(), s.exponent_entropy);
-        Some(row(name, dtype, shape, s.bytes, s.stored_bytes, &s.method, entropy))
+        Some(row(&name, dtype, shape, s.bytes, s.stored_bytes, &s.method, entropy))
     };
-    let others = spans.iter().filter(|s| s.name.is_none());
+    let others = spans.iter().filter(|s| s.name.is_none() && s.guess.is_none());
     let (bytes, stored) = others.fold((0, 0), |sum, s| (sum.0 + s.bytes, sum.1 + s.stored_bytes));
     let rest = || row("(no tensor)", "", String::new(), bytes, stored, "", None);
     let mut head: Vec<String> =

@@ -112,21 +112,6 @@ pub fn damage(damage: &[Damage]) {
     }
 }
 
-/// Damage as JSON.
-pub fn damage_json(damage: &[Damage]) -> Value {
-    let one = |d: &Damage| {
-        let mut found = serde_json::json!({
-            "file": d.file.to_text(), "chunk": d.chunk, "offset": d.offset, "bytes": d.len,
-            "tensors": d.tensors, "reason": d.reason,
-        });
-        if let Some(bytes) = d.file.to_hex() {
-            found["file_bytes"] = bytes.into();
-        }
-        found
-    };
-    damage.iter().map(one).collect()
-}
-
 /// A number of bytes with a decimal unit.
 pub fn bytes(n: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];

@@ -8,8 +8,11 @@ use super::{
     progress::Bar,
 };
 use crate::{
-    Error, Options, Result,
-    store::{GcOptions, Locking, Policy, SaveOptions, Store},
+    Error, Result,
+    archive::Options,
+    store::{
+        AfterSave, Collecting, Existing, Form, GcOptions, Locking, Policy, SaveOptions, Store,
+    },
 };
 use clap::{Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -300,7 +303,7 @@ pub fn run(args: Args) -> Result<Outcome> {
             let stats = Store::open(&a.dir)?.stats()?;
             if let Some(path) = &a.plot {
                 let page = stats.to_html(&a.dir.display().to_string());
-                let options = Options::default().with_force(a.force);
+                let options = Options::default().with_overwrite(args::overwrite(a.force, false));
                 let options = options.with_protected(vec![a.dir.clone()]);
                 print::write_page(path, &page, &options)?;
             }
@@ -337,13 +340,16 @@ fn init(a: &Init) -> Result<Outcome> {
 
 fn save(a: &Save) -> Result<Outcome> {
     let bar = Bar::new(a.common.quiet, "saving", || None);
-    let options =
-        a.common.options(&bar)?.with_follow_symlinks(a.follow).with_allow_changes(a.allow_changes);
+    let options = a
+        .common
+        .options(&bar)?
+        .with_symlinks(args::symlinks(a.follow))
+        .with_changes(args::changes(a.allow_changes));
     let store = Store::open(&a.dir)?.with_options(options);
     let options = SaveOptions::default()
-        .with_replace(a.force)
-        .with_full(a.full)
-        .with_gc(a.gc)
+        .with_existing(if a.force { Existing::Replace } else { Existing::Refuse })
+        .with_form(if a.full { Form::Full } else { Form::ByPolicy })
+        .with_after(if a.gc { AfterSave::Collect } else { AfterSave::Nothing })
         .with_locking(a.lock.locking());
     let saved = store.save(&a.source, a.step, &options)?;
     drop(bar);
@@ -359,7 +365,7 @@ fn restore(a: &Restore) -> Result<Outcome> {
         number => number.parse().ok(),
     };
     let step = step.ok_or_else(|| {
-        Error::InvalidArgument(format!("{} is not a step of {}", a.step, a.dir.display()))
+        Error::InvalidArgument(format!("{} is not a step of {}", a.step, a.dir.display()).into())
     })?;
     let total = || steps.iter().find(|r| r.step == step).map(|r| r.input_bytes);
     let bar = Bar::new(a.common.quiet, "restoring", total);
@@ -379,7 +385,7 @@ fn gc(a: &Gc) -> Result<Outcome> {
     let options = GcOptions::default()
         .with_policy(policy)
         .with_drop_after(a.drop_after)
-        .with_dry_run(a.dry_run)
+        .with_collecting(if a.dry_run { Collecting::DryRun } else { Collecting::Remove })
         .with_locking(a.lock.locking());
     let removed = store.gc(&options)?;
     print::removed(&removed, a.dry_run, &a.output)?;

@@ -7,7 +7,11 @@ use super::{
     progress::Bar,
     report,
 };
-use crate::{Archive, Error, Result, archive::verify_stream};
+use crate::{
+    Archive, Error, RestoreOptions, Result,
+    archive::{Options, verify_stream},
+    json,
+};
 use std::{path::PathBuf, time::Instant};
 
 /// Decode an archive and check every checksum, writing nothing
@@ -39,32 +43,24 @@ pub fn run(args: Args) -> Result<Outcome> {
         Error::Io { .. } | Error::BaseMismatch(_) => e,
         e => e.at(x.display()),
     };
+    let damage = args::on_damage(args.keep_going);
+    let chosen = |options: Options| options.with_damage(damage).restoring();
     let restored = if args::is_pipe(x) {
         let bar = Bar::new(args.common.quiet, "verifying", || None);
         let options = args.bases.attach(args.common.options(&bar)?)?;
-        verify_stream(&mut pipe::Forward::stdin()?, &options, args.keep_going).map_err(at)?
+        verify_stream(&mut pipe::Forward::stdin()?, &chosen(options)).map_err(at)?
     } else {
-        let archive = Archive::open(x, args.common.limits())?;
+        let archive =
+            Archive::open(x, &RestoreOptions::default().with_limits(args.common.limits()))?;
         let bar = Bar::new(args.common.quiet, "verifying", || Some(archive.total_len()));
-        archive
-            .verify(&args.bases.attach(args.common.options(&bar)?)?, args.keep_going)
-            .map_err(at)?
+        let options = args.bases.attach(args.common.options(&bar)?)?;
+        archive.verify(&chosen(options)).map_err(at)?
     };
     let seconds = started.elapsed().as_secs_f64();
     report::damage(&restored.damage);
     let sound = restored.damage.is_empty();
     if args.json {
-        report::json(
-            false,
-            &serde_json::json!({
-                "ok": sound,
-                "bytes": restored.bytes,
-                "files": restored.files,
-                "seconds": seconds,
-                "gb_per_s": report::gb_per_s(restored.bytes, seconds),
-                "damage": report::damage_json(&restored.damage),
-            }),
-        )?;
+        report::json(false, &json::restored_in(&restored, seconds))?;
     } else if !args.common.quiet {
         report::line(&format!(
             "{}: {}, {} files, {:.2} s, {:.2} GB/s: {}",

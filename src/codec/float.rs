@@ -26,8 +26,8 @@ use fields::ROWS;
 pub(in crate::codec) use fields::{SIGN, SIGN_CONSTANT};
 
 use super::{
-    Method, form,
-    plane::{self, Planes, Policy},
+    Form, Made, Method,
+    plane::{self, Coder, Planes, Policy},
 };
 use crate::{
     bits::write_varint,
@@ -38,14 +38,14 @@ use crate::{
 /// Coder of the symbols for a method.
 fn symbol_policy(method: Method) -> Policy {
     match method {
-        Method::Fast | Method::Cascade => Policy::Coder(plane::CASCADE),
+        Method::Fast | Method::Cascade => Policy::Coder(Coder::Cascade),
         Method::Max => Policy::Smallest,
         _ => Policy::Quick,
     }
 }
 
 /// The policy that has a path of its own for bf16.
-const FUSED: Policy = Policy::Coder(plane::CASCADE);
+const FUSED: Policy = Policy::Coder(Coder::Cascade);
 
 /// Coder of rest and tails for a method.
 fn low_policy(method: Method) -> Policy {
@@ -66,7 +66,7 @@ fn k_range(method: Method, float: &Float) -> std::ops::RangeInclusive<u8> {
     }
 }
 
-/// Appends the payload of a chunk of floats. Returns its form.
+/// Appends the payload of a chunk of floats.
 pub fn encode(
     level: Level,
     method: Method,
@@ -74,9 +74,9 @@ pub fn encode(
     words: &[u8],
     planes: &mut Planes,
     out: &mut Vec<u8>,
-) -> u8 {
+) -> Made {
     if float.bits == 16 && float.exponent == 8 && symbol_policy(method) == FUSED {
-        return bf16::encode(level, words, planes, out).unwrap_or(form::STORED);
+        return bf16::encode(level, words, planes, out).unwrap_or(Form::Stored.into());
     }
     let n = words.len() / usize::from(float.bits / 8);
     let mut heads = std::mem::take(&mut planes.heads);
@@ -89,14 +89,16 @@ pub fn encode(
     // than a five-hundredth. (The cost is that of heads: wider words may gain below them.)
     let raw = n as u64 * u64::from(float.bits);
     if method == Method::Auto && float.bits <= 16 && cost + raw / 500 >= raw {
-        return form::STORED;
+        return Form::Stored.into();
     }
-    let scaled = match (method, float.row) {
+    let (scaled, mut digest) = match (method, float.row) {
         (Method::Auto | Method::Max, Some(row)) => {
-            scaling::plan(level, method, float, row, words, &fields, cost, planes)
+            let solo = scaling::Solo { sign: fields.sign, cost };
+            scaling::plan(level, method, float, row, words, &solo, planes)
         }
         _ => None,
-    };
+    }
+    .unzip();
     let start = out.len();
     let fields = scaled.as_ref().map_or(fields, |s| s.fields);
     let scale_flags = scaled.as_ref().map_or(0, |s| s.flags);
@@ -105,7 +107,9 @@ pub fn encode(
     let head = [0, fields.rest_bits | sign | scale_flags, base_low, base_high];
     let low = low_policy(method);
     let escapes = if scaled.is_none() && planes.device.is_none() {
-        cut::encode_low(level, low, &fields, words, head, planes, out)
+        let (escapes, found) = cut::encode_low(level, low, &fields, words, head, planes, out);
+        digest = Some(found);
+        escapes
     } else {
         let escapes = match &scaled {
             None => split_words(level, &fields, words, planes),
@@ -124,13 +128,13 @@ pub fn encode(
         }
         Some(scaled) => {
             scaled.encode_scales(out);
-            scaled.encode_symbols(level, n, planes, out)
+            scaled.encode_symbols(level, n, planes, out) as u8
         }
     };
     if fields.is_windowed() || scaled.is_some() {
         write_escapes(&planes.escapes[..escapes], out);
     }
-    form::SPLIT
+    Made { form: Form::Split, digest }
 }
 
 /// The sign that all words share, if they do: `heads` are some of theirs.
@@ -139,7 +143,7 @@ fn sign_of_all(level: Level, float: &Float, words: &[u8], heads: &[u16]) -> Opti
     if heads.iter().any(|h| h & 1 != first) {
         return None;
     }
-    split::stats(level, float.bits, 0, words).sign()
+    split::sign(level, float.bits, words)
 }
 
 /// Appends the planes below the symbols.
@@ -233,12 +237,12 @@ pub(super) fn write_escapes(escapes: &[u16], out: &mut Vec<u8>) {
 /// The coder of the symbols, for people.
 pub fn describe(payload: &[u8]) -> &'static str {
     let scaled = payload.get(1).is_some_and(|f| f & ROWS != 0);
-    match payload.first() {
-        Some(&plane::CONSTANT) => "constant exponent",
-        Some(&plane::PACKED) => "packed",
-        Some(&plane::RANS) => "rans",
-        Some(&plane::CASCADE) => "cascade",
-        Some(&plane::CONTEXTS) if scaled => "rans, scaled",
+    match payload.first().and_then(|&code| Coder::from_code(code)) {
+        Some(Coder::Constant) => "constant exponent",
+        Some(Coder::Packed) => "packed",
+        Some(Coder::Rans) => "rans",
+        Some(Coder::Cascade) => "cascade",
+        Some(Coder::Contexts) if scaled => "rans, scaled",
         _ => "unknown",
     }
 }

@@ -2,8 +2,8 @@
 //! is smaller.
 
 use super::{
-    Method, bytes, form,
-    plane::{self, Planes, Policy},
+    Form, Method, bytes,
+    plane::{self, Coder, Planes, Policy},
 };
 use crate::{Result, simd::Level, transform::group};
 
@@ -18,12 +18,12 @@ pub fn encode(
     words: &[u8],
     planes: &mut Planes,
     out: &mut Vec<u8>,
-) -> Result<u8> {
+) -> Result<Form> {
     let start = out.len();
     let n = words.len() / word;
     let policy = match method {
         Method::Fast => Policy::Sampled,
-        Method::Cascade => Policy::Coder(plane::CASCADE),
+        Method::Cascade => Policy::Coder(Coder::Cascade),
         Method::Max => Policy::Smallest,
         _ => Policy::Sampled,
     };
@@ -52,23 +52,23 @@ pub fn encode(
     if matches!(method, Method::Auto | Method::Max) {
         let head = &words[..words.len().min(TRIED)];
         let mut tried = Vec::new();
-        if bytes::encode(method, head, &mut tried)? == form::ZSTD {
+        if bytes::encode(level, method, head, &mut tried)? == Form::Zstd {
             // Scaled to the whole chunk, zstd must win by a hundredth.
             let expected = tried.len() as u64 * words.len() as u64 / head.len() as u64;
             if expected + expected / 100 < grouped as u64 {
                 if head.len() < words.len() {
                     tried.clear();
-                    bytes::encode(method, words, &mut tried)?;
+                    bytes::encode(level, method, words, &mut tried)?;
                 }
                 if tried.len() < grouped {
                     out.truncate(start);
                     out.extend_from_slice(&tried);
-                    return Ok(form::ZSTD);
+                    return Ok(Form::Zstd);
                 }
             }
         }
     }
-    Ok(form::GROUP)
+    Ok(Form::Group)
 }
 
 /// Inverse of [`encode`] for the `GROUP` form.

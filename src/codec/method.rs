@@ -96,6 +96,12 @@ impl Method {
         matches!(self, Method::Auto | Method::Max)
     }
 
+    /// Whether bytes that no parser knows are looked at for floats: not where floats are coded as
+    /// bytes anyway, nor for the methods of the studies, which take files as they are.
+    pub fn guesses(self) -> bool {
+        !matches!(self, Method::Raw | Method::Zstd | Method::Study(_))
+    }
+
     /// Words of `word_len` bytes in a chunk, where the method asks for more than the usual
     /// 256 Ki: tables are a smaller part of larger chunks, which matters most for short words.
     pub fn chunk_words(self, word_len: usize) -> Option<u64> {

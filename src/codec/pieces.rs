@@ -1,7 +1,7 @@
 //! Planes decoded piece by piece, so that what joins them finds them in the nearest cache, and
 //! decoded words that go to the caller from there, hashed on the way.
 
-use super::plane::{self, Coded, CoderScratch};
+use super::plane::{self, Coded, Coder, CoderScratch};
 use crate::{
     bits::unpack,
     entropy::{frequency, rans},
@@ -42,7 +42,7 @@ impl<'a> Pieces<'a> {
         plane: &'a mut Vec<u8>,
     ) -> Option<Self> {
         match (coded.coder, coded.data) {
-            (plane::PACKED, data) => {
+            (Coder::Packed, data) => {
                 let fits = data.len() == (n * usize::from(bits)).div_ceil(8);
                 let pieces = match bits {
                     8 => Pieces::Whole(data),
@@ -50,10 +50,10 @@ impl<'a> Pieces<'a> {
                 };
                 fits.then_some(pieces)
             }
-            (plane::CONSTANT, &[value]) => {
+            (Coder::Constant, &[value]) => {
                 (u32::from(value) >> bits == 0).then_some(Pieces::Constant(value))
             }
-            (plane::RANS, data) => {
+            (Coder::Rans, data) => {
                 let (&lanes, data) = data.split_first()?;
                 let (table, used) = frequency::read(data)?;
                 plane::fits(&table, bits).then_some(())?;

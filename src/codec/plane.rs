@@ -15,16 +15,29 @@ use crate::{
     simd::{Ahead, Level},
 };
 
-/// One value for all words.
-pub const CONSTANT: u8 = 0;
-/// The values' low bits, one after another.
-pub const PACKED: u8 = 1;
-/// Interleaved rANS under one table.
-pub const RANS: u8 = 2;
-/// The digit cascade.
-pub const CASCADE: u8 = 3;
-/// Interleaved rANS with a table for every context.
-pub const CONTEXTS: u8 = 4;
+/// How a plane is coded, by the number in front of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Coder {
+    /// One value for all words.
+    Constant = 0,
+    /// The values' low bits, one after another.
+    Packed = 1,
+    /// Interleaved rANS under one table.
+    Rans = 2,
+    /// The digit cascade.
+    Cascade = 3,
+    /// Interleaved rANS with a table for every context.
+    Contexts = 4,
+}
+
+impl Coder {
+    /// The coder with this number.
+    pub fn from_code(code: u8) -> Option<Coder> {
+        use Coder::{Cascade, Constant, Contexts, Packed, Rans};
+        [Constant, Packed, Rans, Cascade, Contexts].into_iter().find(|c| *c as u8 == code)
+    }
+}
 
 /// Bytes in front of a coded plane.
 pub const PREFIX: usize = 5;
@@ -42,7 +55,7 @@ pub enum Policy {
     /// The smallest of constant, packed and rANS, counted in full.
     Smallest,
     /// This coder, or packed where it would be larger.
-    Coder(u8),
+    Coder(Coder),
 }
 
 /// Buffers for the planes of one chunk.
@@ -59,8 +72,6 @@ pub struct Planes {
     pub rows: Vec<u8>,
     pub columns: Vec<u8>,
     pub counts: Vec<u32>,
-    /// The hash of the chunk's bytes, where a kernel found it on its way.
-    pub digest: Option<u64>,
     /// Whether decoded chunks are not read soon, and all of them are larger than the caches.
     pub far: bool,
     /// Bytes of any value, for payloads that will be overwritten.
@@ -104,15 +115,15 @@ pub fn encode(
         out.truncate(start + PREFIX);
         out.resize(start + PREFIX + packed_len, 0);
         pack(level, bits, values, &mut out[start + PREFIX..]);
-        PACKED
+        Coder::Packed
     });
     let len = out.len() - start - PREFIX;
     put_prefix(&mut out[start..start + PREFIX], coder, len);
 }
 
 /// Fills in the prefix of a coded plane.
-pub fn put_prefix(prefix: &mut [u8], coder: u8, len: usize) {
-    prefix[0] = coder;
+pub fn put_prefix(prefix: &mut [u8], coder: Coder, len: usize) {
+    prefix[0] = coder as u8;
     prefix[1..PREFIX].copy_from_slice(&(len as u32).to_le_bytes());
 }
 
@@ -124,9 +135,9 @@ fn code(
     limit: usize,
     scratch: &mut CoderScratch,
     out: &mut Vec<u8>,
-) -> Option<u8> {
+) -> Option<Coder> {
     let first = *values.first()?;
-    if policy == Policy::Coder(PACKED) {
+    if policy == Policy::Coder(Coder::Packed) {
         return None;
     }
     let mut counts = [0u32; 256];
@@ -139,17 +150,17 @@ fn code(
     let counted: u64 = counts.iter().map(|&c| u64::from(c)).sum();
     if u64::from(counts[usize::from(first)]) == counted {
         out.push(first);
-        return Some(CONSTANT);
+        return Some(Coder::Constant);
     }
     let start = out.len();
-    if let Policy::Coder(CASCADE) = policy {
+    if let Policy::Coder(Coder::Cascade) = policy {
         let plan = cascade::plan(&counts);
         let room = cascade_room(&mut scratch.cascade, values.len());
         out.resize(start + limit.max(GUARD + 1) - 1, 0);
         let len = cascade::encode(level, &plan, values, room, &mut out[start + GUARD..])?;
         out.truncate(start + GUARD + len);
         guard_cascade(&mut out[start..]);
-        return Some(CASCADE);
+        return Some(Coder::Cascade);
     }
     let table = frequency::normalise(&counts)?;
     let lanes = lanes_for(values.len());
@@ -173,7 +184,7 @@ fn code(
     }
     let at = encoder.finish();
     out.extend_from_slice(&stream[at..]);
-    (out.len() - start < limit).then_some(RANS)
+    (out.len() - start < limit).then_some(Coder::Rans)
 }
 
 /// Bytes in front of a cascade that guard its header: symbols of a level that do not occur
@@ -183,7 +194,7 @@ pub const GUARD: usize = 4;
 /// The guard of a cascade's header, which has 1 + 7 bytes a level.
 fn cascade_guard(cascade: &[u8]) -> [u8; GUARD] {
     let levels = usize::from(cascade.first().copied().unwrap_or(0));
-    check(&cascade[..cascade.len().min(1 + 7 * levels)])
+    check(Level::SCALAR, &cascade[..cascade.len().min(1 + 7 * levels)])
 }
 
 /// Fills in the guard of the cascade that stands behind it.
@@ -242,7 +253,7 @@ pub fn is_flat(level: Level, sample: &[u8], bits: u8) -> bool {
 /// A coded plane, not decoded yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Coded<'a> {
-    pub coder: u8,
+    pub coder: Coder,
     pub data: &'a [u8],
 }
 
@@ -252,7 +263,7 @@ pub fn take<'a>(payload: &mut &'a [u8]) -> Option<Coded<'a>> {
     let len = u32::from_le_bytes([prefix[1], prefix[2], prefix[3], prefix[4]]);
     let (data, rest) = rest.split_at_checked(len as usize)?;
     *payload = rest;
-    Some(Coded { coder: prefix[0], data })
+    Some(Coded { coder: Coder::from_code(prefix[0])?, data })
 }
 
 impl Coded<'_> {
@@ -265,27 +276,27 @@ impl Coded<'_> {
         out: &mut [u8],
     ) -> Option<()> {
         let good = match self.coder {
-            CONSTANT => {
+            Coder::Constant => {
                 let [value] = *self.data else { return None };
                 out.fill(value);
                 u32::from(value) >> bits == 0
             }
-            PACKED => {
+            Coder::Packed => {
                 let fits = self.data.len() == (out.len() * usize::from(bits)).div_ceil(8);
                 fits && unpack(level, bits, self.data, out)
             }
-            RANS => return decode_rans(level, self.data, bits, out),
-            CASCADE => {
+            Coder::Rans => return decode_rans(level, self.data, bits, out),
+            Coder::Cascade => {
                 let room = cascade_room(&mut scratch.cascade, out.len());
                 cascade::decode(level, guarded_cascade(self.data)?, room, out) && below(out, bits)
             }
-            _ => false,
+            Coder::Contexts => false,
         };
         good.then_some(())
     }
 }
 
-/// Decodes the data of a `RANS` plane.
+/// Decodes the data of a rANS plane.
 fn decode_rans(level: Level, data: &[u8], bits: u8, out: &mut [u8]) -> Option<()> {
     let (&lanes, data) = data.split_first()?;
     let (table, used) = frequency::read(data)?;

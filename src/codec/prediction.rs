@@ -25,6 +25,7 @@ mod estimate;
 mod gradient;
 mod lanes;
 mod mask;
+mod mode;
 mod moment;
 mod predictor;
 mod residual;
@@ -33,21 +34,21 @@ mod words;
 
 pub use decode::decode;
 use delta::{From, encode_changed, encode_residual, few_changes};
+use mode::Mode;
 use predictor::PIECE;
 pub use predictor::Predictor;
 
-use super::{ChunkSpec, Delta, Method, Scratch, form, integer, swap_words, transforms};
+use super::{
+    Chunk, ChunkSpec, Delta, Form, Input, Made, Method, Scratch, integer, swap_words, transforms,
+};
 use crate::{
     Result,
     dtype::Fields,
-    hash::{Stream, digest_of},
+    hash::{self, Stream},
+    predict::float_state,
     simd::Level,
 };
 
-const EQUAL: u8 = 0;
-const SPARSE: u8 = 1;
-const DENSE: u8 = 2;
-const MASKED: u8 = 12;
 /// Below one changed word in this many, nothing but the base is considered.
 const ALMOST_EQUAL: u64 = 64;
 
@@ -60,13 +61,35 @@ pub struct Offer {
     pub inputs: Vec<u8>,
 }
 
-/// How a chunk came to be coded.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Coded {
-    /// Form of the payload.
-    pub form: u8,
-    /// Indices of the known byte strings that decoding needs, in order.
-    pub inputs: Vec<u8>,
+/// Words of a chunk, lowest byte first.
+#[derive(Clone, Copy)]
+struct Words<'a> {
+    spec: &'a ChunkSpec,
+    bytes: &'a [u8],
+}
+
+impl Words<'_> {
+    /// Bytes of one.
+    fn len(&self) -> usize {
+        word_len(self.spec)
+    }
+
+    /// How many there are.
+    fn count(&self) -> usize {
+        self.bytes.len() / self.len()
+    }
+}
+
+/// Words of `word` bytes, and which of them are not as predicted.
+#[derive(Clone, Copy)]
+struct Changes<'a> {
+    word: usize,
+    words: &'a [u8],
+    predicted: &'a [u8],
+    /// A bit a word.
+    masks: &'a [u64],
+    /// How many bits are set.
+    count: u64,
 }
 
 /// Buffers for predicted chunks.
@@ -83,54 +106,61 @@ pub struct KnownScratch {
     gradients: gradient::Gradients,
 }
 
-/// As [`super::encode`], with byte strings that the decoder will know too.
+/// Appends the payload of a chunk, coded alone or against what is known of it.
 ///
 /// # Errors
 /// As for [`super::encode`].
-#[allow(clippy::too_many_arguments, reason = "as encode, and what is known")]
 pub fn encode(
     level: Level,
     method: Method,
-    spec: &ChunkSpec,
-    bytes: &[u8],
-    known: &[&[u8]],
-    offers: &[Offer],
+    chunk: &Chunk<'_>,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
-) -> Result<Coded> {
-    (scratch.planes.digest, scratch.known_digest) = (None, None);
+) -> Result<(Made, Vec<Input>)> {
+    let Chunk { spec, bytes, known, offers } = chunk;
     let alone = |scratch: &mut Scratch, out: &mut Vec<u8>| {
-        let form = super::encode(level, method, spec, bytes, scratch, out)?;
-        Ok(Coded { form, inputs: Vec::new() })
+        super::encode_alone(level, method, spec, bytes, scratch, out)
     };
-    let word = word_len(spec);
+    let can = |o: &&Offer| float_state::CAN_SET || !o.predictor.computes();
     let fits = |o: &&Offer| o.predictor.fits(spec, bytes.len(), known, &o.inputs);
     let offers: Vec<&Offer> =
-        offers.iter().filter(|o| o.predictor.serves(method)).filter(fits).collect();
-    if offers.is_empty() || super::is_constant(bytes, word) {
-        return alone(scratch, out);
+        offers.iter().filter(|o| o.predictor.serves(method)).filter(can).filter(fits).collect();
+    if offers.is_empty() || super::is_constant(bytes, word_len(spec)) {
+        return Ok((alone(scratch, out)?, Vec::new()));
     }
     let mut buffers = scratch.known.take().unwrap_or_default();
     buffers.residual.coder.ahead = std::mem::take(&mut scratch.planes.coder.ahead);
     let start = out.len();
-    let done =
-        encode_offered(level, method, spec, bytes, known, &offers, &mut buffers, scratch, out);
+    let done = encode_offered(level, method, chunk, &offers, &mut buffers, scratch, out);
     scratch.known = Some(buffers);
-    let (coded, sure) = match done? {
-        Some(done) => done,
-        None => return alone(scratch, out),
-    };
-    if sure {
-        return Ok(coded);
+    let Some(coded) = done? else { return Ok((alone(scratch, out)?, Vec::new())) };
+    if coded.sure {
+        return Ok((coded.made, coded.inputs));
     }
     let len = out.len() - start;
     let solo = alone(scratch, out)?;
+    let digest = solo.digest.or(coded.made.digest);
     if out.len() - start - len <= len {
         out.drain(start..start + len);
-        return Ok(solo);
+        return Ok((Made { digest, ..solo }, Vec::new()));
     }
     out.truncate(start + len);
-    Ok(coded)
+    Ok((Made { digest, ..coded.made }, coded.inputs))
+}
+
+/// A chunk coded against what is known of it.
+struct Predicted {
+    made: Made,
+    inputs: Vec<Input>,
+    /// Whether it is certainly smaller than alone.
+    sure: bool,
+}
+
+impl Offer {
+    /// The byte strings that it takes.
+    fn taken(&self) -> Vec<Input> {
+        self.inputs.iter().map(|&index| Input { index, digest: None }).collect()
+    }
 }
 
 /// Bytes of the words that residuals are formed of.
@@ -141,25 +171,23 @@ fn word_len(spec: &ChunkSpec) -> usize {
     }
 }
 
-/// Codes a chunk by the best offer, and says whether it is certainly smaller than alone.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
+/// Codes a chunk by the best offer; `None` where none is worth it.
 fn encode_offered(
     level: Level,
     method: Method,
-    spec: &ChunkSpec,
-    bytes: &[u8],
-    known: &[&[u8]],
+    chunk: &Chunk<'_>,
     offers: &[&Offer],
     buffers: &mut KnownScratch,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
-) -> Result<Option<(Coded, bool)>> {
+) -> Result<Option<Predicted>> {
+    let Chunk { spec, bytes, known, .. } = chunk;
     let word = word_len(spec);
     let KnownScratch { words: swapped, inputs: swapped_inputs, .. } = buffers;
     let (mut swapped, mut swapped_inputs) =
         (std::mem::take(swapped), std::mem::take(swapped_inputs));
     let swap = spec.big_endian && word > 1;
-    let words = little_endian(swap, word, bytes, &mut swapped);
+    let words = Words { spec, bytes: little_endian(swap, word, bytes, &mut swapped) };
     swapped_inputs.resize_with(known.len(), Vec::new);
     // Known byte strings have the endianness of the chunk, but may have another word length.
     let known: Vec<&[u8]> = known
@@ -168,88 +196,72 @@ fn encode_offered(
         .map(|(k, buffer)| little_endian(swap, k.len() * word / bytes.len().max(1), k, buffer))
         .collect();
     if method == Method::Xor {
-        let coded = encode_xor(
-            level,
-            word,
-            words,
-            known[usize::from(offers[0].inputs[0])],
-            buffers,
-            scratch,
-            out,
-        )?;
-        return Ok(Some((Coded { form: coded, inputs: offers[0].inputs.clone() }, false)));
+        let base = known[usize::from(offers[0].inputs[0])];
+        let form = encode_xor(level, words, base, buffers, scratch, out)?;
+        let inputs = offers[0].taken();
+        return Ok(Some(Predicted { made: form.into(), inputs, sure: false }));
     }
     let like_base = |o: &&&Offer| matches!(o.predictor, Predictor::Base | Predictor::Signed);
     if let Some(offer) = offers.iter().find(like_base) {
         let base = known[usize::from(offer.inputs[0])];
-        let KnownScratch { masks, .. } = &mut *buffers;
+        let mut masks = std::mem::take(&mut buffers.masks);
         let mut hashes = [Stream::new(level), Stream::new(level)];
         let some = Some(&mut hashes);
-        if let Some(changed) = few_changes(level, word, words, base, ALMOST_EQUAL, masks, some) {
+        if let Some(changes) = few_changes(level, words, base, ALMOST_EQUAL, &mut masks, some) {
+            let (mut digest, mut inputs) = (None, offer.taken());
             if !swap {
                 let [of_words, of_base] = hashes;
-                scratch.planes.digest = Some(of_words.finish_of(words));
-                scratch.known_digest = Some((offer.inputs[0], of_base.finish_of(base)));
+                digest = Some(of_words.finish_of(words.bytes));
+                inputs[0].digest = Some(of_base.finish_of(base));
             }
             let start = out.len();
             offer.predictor.write(out);
-            let inputs: Vec<&[u8]> = offer.inputs.iter().map(|&i| known[usize::from(i)]).collect();
-            let from = From { spec, method, predictor: &offer.predictor, inputs: &inputs };
-            encode_changed(level, &from, words, base, changed, buffers, out);
-            let sure = 8 * (out.len() - start) < words.len();
-            return Ok(Some((Coded { form: form::DELTA, inputs: offer.inputs.clone() }, sure)));
+            let taken: Vec<&[u8]> = offer.inputs.iter().map(|&i| known[usize::from(i)]).collect();
+            let from = From { words, method, predictor: &offer.predictor, inputs: &taken };
+            encode_changed(level, &from, &changes, buffers, out);
+            buffers.masks = masks;
+            let sure = 8 * (out.len() - start) < bytes.len();
+            let made = Made { form: Form::Delta, digest };
+            return Ok(Some(Predicted { made, inputs, sure }));
         }
+        buffers.masks = masks;
     }
     // From here on all words are near.
-    scratch.planes.digest = Some(digest_of(bytes));
-    let chosen = estimate::best(
-        level,
-        method,
-        spec,
-        words,
-        &known,
-        offers,
-        &mut buffers.estimate,
-        &mut scratch.planes,
-    );
+    let digest = Some(hash::digest(level, bytes));
+    let (estimate, planes) = (&mut buffers.estimate, &mut scratch.planes);
+    let chosen = estimate::best(level, method, words, &known, offers, estimate, planes);
     let Some((offer, promised, solo)) = chosen else { return Ok(None) };
     let inputs: Vec<&[u8]> = offer.inputs.iter().map(|&i| known[usize::from(i)]).collect();
     let start = out.len();
     let form = match &offer.predictor {
         Predictor::Moment => {
-            let done = moment::encode(
-                level,
-                spec,
-                words,
-                inputs[0],
-                &mut buffers.residual,
-                &mut scratch.planes,
-                out,
-            );
+            let residual = &mut buffers.residual;
+            let done = moment::encode(level, words.bytes, inputs[0], residual, planes, out);
             if done.is_none() {
                 out.truncate(start);
                 return Ok(None);
             }
-            form::MOMENT
+            Form::Moment
         }
         Predictor::Gradient(s) => {
             let KnownScratch { residual, gradients, .. } = &mut *buffers;
-            gradient::encode(level, s, words, [inputs[0], inputs[1]], residual, gradients, out);
-            form::GRADIENT
+            let known = [inputs[0], inputs[1]];
+            gradient::encode(level, s, words.bytes, known, residual, gradients, out);
+            Form::Gradient
         }
         predictor => {
             predictor.write(out);
-            let device = &mut scratch.planes.device;
-            let from = From { spec, method, predictor, inputs: &inputs };
-            encode_residual(level, &from, words, buffers, device, out);
-            form::DELTA
+            let device = &mut planes.device;
+            let from = From { words, method, predictor, inputs: &inputs };
+            encode_residual(level, &from, buffers, device, out);
+            Form::Delta
         }
     };
     let bits = 8 * (out.len() - start) as u64;
     let sure = bits.max(promised) < solo / 10 * 9;
     buffers.words = swapped;
     buffers.inputs = swapped_inputs;
-    Ok(Some((Coded { form, inputs: offer.inputs.clone() }, sure)))
+    Ok(Some(Predicted { made: Made { form, digest }, inputs: offer.taken(), sure }))
 }
 
 fn little_endian<'a>(
@@ -269,31 +281,33 @@ fn little_endian<'a>(
 
 fn encode_xor(
     level: Level,
-    word: usize,
-    words: &[u8],
+    words: Words<'_>,
     base: &[u8],
     buffers: &mut KnownScratch,
     scratch: &mut Scratch,
     out: &mut Vec<u8>,
-) -> Result<u8> {
-    buffers.predicted.resize(words.len(), 0);
+) -> Result<Form> {
+    let word = words.len();
+    buffers.predicted.resize(words.bytes.len(), 0);
     let device = &mut scratch.planes.device;
-    transforms::delta(device, level, (Delta::Xor, word), words, base, &mut buffers.predicted);
+    let delta = &mut buffers.predicted;
+    transforms::delta(device, level, (Delta::Xor, word), words.bytes, base, delta);
     integer::encode(level, Method::Rans, word, &buffers.predicted, &mut scratch.planes, out)?;
-    Ok(form::XOR)
+    Ok(Form::Xor)
 }
 
 /// The predictor, for people, from the first bytes of a payload.
 pub fn describe(payload: &[u8]) -> &'static str {
-    match payload {
-        [0 | 1, EQUAL, ..] => "unchanged",
-        [0 | 1, SPARSE, ..] => "diff, sparse",
-        [0 | 1, MASKED, ..] => "diff, masked",
-        [0 | 1, ..] => "diff",
-        [2, ..] => "cast",
-        [3, ..] => "widen",
-        [4 | 5, ..] => "adam",
-        [12, ..] => "average",
+    let mode = payload.get(1).and_then(|&code| Mode::from_code(code));
+    match (payload.first(), mode) {
+        (Some(0 | 1), Some(Mode::Equal)) => "unchanged",
+        (Some(0 | 1), Some(Mode::Sparse)) => "diff, sparse",
+        (Some(0 | 1), Some(Mode::Masked)) => "diff, masked",
+        (Some(0 | 1), _) => "diff",
+        (Some(2), _) => "cast",
+        (Some(3), _) => "widen",
+        (Some(4 | 5), _) => "adam",
+        (Some(12), _) => "average",
         _ => "unknown",
     }
 }

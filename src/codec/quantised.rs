@@ -20,12 +20,12 @@ mod layout;
 mod tests;
 
 use super::{
-    Method, bytes, form,
-    plane::{self, Coded, CoderScratch, Policy},
+    Form, Method, bytes,
+    plane::{self, Coded, Coder, CoderScratch, Policy},
 };
 use crate::{Result, dtype::Dtype, simd::Level};
 use context::Known;
-use elements::{Counts, PIECE};
+use elements::{Counts, PIECE, Subs};
 use layout::Layout;
 
 /// Memory that is reused from chunk to chunk.
@@ -64,18 +64,20 @@ struct Policies {
     elements: Policy,
     /// Whether elements may have contexts.
     contexts: bool,
+    /// Whether all elements are counted for them, not a part.
+    count_all: bool,
 }
 
 impl Policies {
     fn of(method: Method) -> Self {
         let all = |coder| (Policy::Coder(coder), Policy::Coder(coder), false);
         let (scales, elements, contexts) = match method {
-            Method::Cascade => all(plane::CASCADE),
+            Method::Cascade => all(Coder::Cascade),
             Method::Fast => (Policy::Smallest, Policy::Sampled, false),
             Method::Max => (Policy::Smallest, Policy::Smallest, true),
             _ => (Policy::Smallest, Policy::Sampled, true),
         };
-        Policies { scales, elements, contexts }
+        Policies { scales, elements, contexts, count_all: method == Method::Max }
     }
 }
 
@@ -91,20 +93,20 @@ pub fn encode(
     scratch: &mut Scratch,
     coder: &mut CoderScratch,
     out: &mut Vec<u8>,
-) -> Result<u8> {
-    let Some(layout) = layout::of(dtype) else { return Ok(form::STORED) };
+) -> Result<Form> {
+    let Some(layout) = layout::of(dtype) else { return Ok(Form::Stored) };
     let start = out.len();
     let policies = Policies::of(method);
     encode_fields(level, layout, &policies, groups, scratch, coder, out);
-    encode_elements(level, layout, method, &policies, groups, scratch, coder, out);
+    encode_elements(level, layout, &policies, groups, scratch, coder, out);
     if matches!(method, Method::Auto | Method::Max)
-        && let Some(coded) = bytes::rival(method, groups, out.len() - start)?
+        && let Some(coded) = bytes::rival(level, method, groups, out.len() - start)?
     {
         out.truncate(start);
         out.extend_from_slice(&coded);
-        return Ok(form::ZSTD);
+        return Ok(Form::Zstd);
     }
-    Ok(form::QUANTISED)
+    Ok(Form::Quantised)
 }
 
 /// Splits off and appends all but the elements.
@@ -143,11 +145,9 @@ fn encode_fields(
 }
 
 /// Splits off and appends the elements.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
 fn encode_elements(
     level: Level,
     layout: &Layout,
-    method: Method,
     policies: &Policies,
     groups: &[u8],
     scratch: &mut Scratch,
@@ -161,7 +161,7 @@ fn encode_elements(
     if policies.contexts {
         scratch.find_contexts(level, layout);
         let (subs, contexts) = (&scratch.subs[..], &mut scratch.contexts);
-        let mut counts = Counts::new(layout, method == Method::Max);
+        let mut counts = Counts::new(layout, policies.count_all);
         let pieces = scratch.elements.chunks_mut(PIECE).zip(subs.chunks(PIECE / layout.sub_len()));
         let groups_a_piece = PIECE / values.count * layout.len;
         for ((piece, subs), groups) in pieces.zip(groups.chunks(groups_a_piece)) {
@@ -173,15 +173,14 @@ fn encode_elements(
             counts.add(level, layout, subs, &mut contexts[..piece.len()], piece);
         }
         let elements = &scratch.elements;
+        let subs = Subs { layout, contexts: subs };
         if counts.contexts_pay(n)
-            && elements::encode_contexts(
-                level, layout, subs, elements, counts, contexts, coder, out,
-            )
+            && elements::encode_contexts(level, subs, elements, counts, contexts, coder, out)
         {
             return;
         }
         out.truncate(start);
-        context::turn(level, layout, subs, &mut scratch.elements);
+        context::turn(level, layout, subs.contexts, &mut scratch.elements);
     } else {
         gather::split(level, layout.len, values, groups, &mut scratch.elements);
     }
@@ -251,7 +250,7 @@ fn decode_elements(
     let values = &layout.elements;
     let n = out.len() / layout.len * values.count;
     let mut decoder = None;
-    if coded.coder == plane::CONTEXTS {
+    if coded.coder == Coder::Contexts {
         scratch.find_contexts(level, layout);
         decoder = Some(elements::Decoder::new(layout, coded, n)?);
         scratch.elements.resize(scratch.elements.len().max(PIECE.min(n)), 0);

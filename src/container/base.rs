@@ -33,7 +33,7 @@ impl BaseRecord {
         }
         for (path, _) in &self.files {
             if let Err(Error::InvalidArgument(why)) = path.check() {
-                return Some(why);
+                return Some(why.to_string());
             }
         }
         let leads_in = |a: &Name, b: &Name| {
@@ -54,7 +54,7 @@ impl BaseRecord {
     /// `InvalidArgument` for names that cannot be stored.
     pub fn to_record(&self) -> Result<(Vec<u8>, Vec<u8>)> {
         match self.fault() {
-            Some(why) => Err(Error::InvalidArgument(why)),
+            Some(why) => Err(Error::InvalidArgument(why.into())),
             None => pack_table(&self.to_table()),
         }
     }
@@ -84,7 +84,7 @@ impl BaseRecord {
         let files = Self::parse(rest, n).ok_or_else(damaged)?;
         let record = BaseRecord { name, files };
         match record.fault() {
-            Some(why) => Err(Error::Corrupt(format!("the base record is damaged: {why}"))),
+            Some(why) => Err(Error::Corrupt(format!("the base record is damaged: {why}").into())),
             None => Ok(record),
         }
     }

@@ -70,13 +70,13 @@ impl Header {
             return Err(Error::Unsupported(format!(
                 "the archive has format version {version}; this lmc-gpu reads version {VERSION}: \
                  {advice}"
-            )));
+            ).into()));
         }
         if required & !FEATURES_KNOWN != 0 {
             return Err(Error::Unsupported(format!(
                 "the archive needs features {:#x} that this lmc-gpu does not know: use a newer one",
                 required & !FEATURES_KNOWN
-            )));
+            ).into()));
         }
         if b[10..12] != [0; 2] || b[16..20] != [0; 4] {
             return Err(Error::Corrupt("the archive uses reserved header fields".into()));
@@ -139,10 +139,13 @@ impl Trailer {
         let trailer =
             Trailer { index_offset: word(0), archive_len: word(8), index_digest: word(16) };
         if trailer.archive_len != archive_len {
-            return Err(Error::Truncated(format!(
-                "the archive has {archive_len} bytes and should have {}",
-                trailer.archive_len
-            )));
+            return Err(Error::Truncated(
+                format!(
+                    "the archive has {archive_len} bytes and should have {}",
+                    trailer.archive_len
+                )
+                .into(),
+            ));
         }
         let most = archive_len.saturating_sub(TRAILER_LEN as u64);
         if !(HEADER_LEN as u64..=most).contains(&trailer.index_offset) {

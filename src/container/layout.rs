@@ -5,7 +5,7 @@
 //! so refuse the same archives.
 
 use super::{BaseRecord, ChunkMeta, Limits, Origin, Piece, RecordType, Reference};
-use crate::{Error, Result};
+use crate::{Error, Result, codec::Form};
 use std::{collections::HashMap, ops::Range};
 
 /// Most references of a chunk.
@@ -77,11 +77,14 @@ impl Layout {
             return corrupt("its metadata does not fit its type");
         }
         if meta.len() > self.limits.chunk_len {
-            return Err(Error::LimitExceeded(format!(
-                "it has {} bytes, more than the limit of {}",
-                meta.len(),
-                self.limits.chunk_len
-            )));
+            return Err(Error::LimitExceeded(
+                format!(
+                    "it has {} bytes, more than the limit of {}",
+                    meta.len(),
+                    self.limits.chunk_len
+                )
+                .into(),
+            ));
         }
         let end = self.ends.last().copied().unwrap_or(0);
         if meta.pieces.last().is_some_and(|p| p.end() > end) {
@@ -89,7 +92,7 @@ impl Layout {
         }
         match meta.copy_of {
             Some(source) => self.check_copy(payload_len, meta, source)?,
-            None if meta.form == 0 => return corrupt("it has no form"),
+            None if meta.form == Form::Copy => return corrupt("it has no form"),
             None => {}
         }
         self.start(meta)?;
@@ -99,7 +102,7 @@ impl Layout {
 
     fn check_copy(&self, payload_len: u32, meta: &ChunkMeta, source: u64) -> Result<()> {
         let is_plain = payload_len == 0
-            && meta.form == 0
+            && meta.form == Form::Copy
             && meta.references.is_empty()
             && !meta.continues_group
             && meta.pieces.len() == 1;
@@ -150,11 +153,14 @@ impl Layout {
                 return Err(Error::Corrupt("it refers to bytes that are not there".into()));
             }
             if r.len() > self.limits.chunk_len {
-                return Err(Error::LimitExceeded(format!(
-                    "it refers to {} bytes, more than the limit of {}",
-                    r.len(),
-                    self.limits.chunk_len
-                )));
+                return Err(Error::LimitExceeded(
+                    format!(
+                        "it refers to {} bytes, more than the limit of {}",
+                        r.len(),
+                        self.limits.chunk_len
+                    )
+                    .into(),
+                ));
             }
         }
         Ok(())
@@ -208,7 +214,7 @@ mod tests {
     use super::{super::meta::tests::plain as chunk, *};
 
     fn copy(offset: u64, len: u64, of: u64) -> ChunkMeta {
-        ChunkMeta { form: 0, copy_of: Some(of), ..chunk(&[(offset, len)]) }
+        ChunkMeta { form: Form::Copy, copy_of: Some(of), ..chunk(&[(offset, len)]) }
     }
 
     fn joined(meta: ChunkMeta, of: &[(u64, u64)]) -> ChunkMeta {
@@ -244,7 +250,7 @@ mod tests {
             vec![chunk(&[(0, 11)]), chunk(&[(10, 10)])],
             vec![chunk(&[(0, 9)]), chunk(&[(10, 10)])],
             vec![chunk(&[(0, 20)]), chunk(&[(0, 20)])],
-            vec![ChunkMeta { form: 0, ..chunk(&[(0, 20)]) }],
+            vec![ChunkMeta { form: Form::Copy, ..chunk(&[(0, 20)]) }],
         ];
         for metas in bad {
             assert!(matches!(check(&metas), Err(Error::Corrupt(_))), "{metas:?}");
@@ -261,7 +267,7 @@ mod tests {
             vec![first.clone(), copy(5, 5, 1), last.clone()],
             vec![first.clone(), copy(5, 4, 0), chunk(&[(9, 11)])],
             vec![first.clone(), ChunkMeta { digest: 2, ..copy(5, 5, 0) }, last.clone()],
-            vec![first.clone(), ChunkMeta { form: 1, ..copy(5, 5, 0) }, last.clone()],
+            vec![first.clone(), ChunkMeta { form: Form::Stored, ..copy(5, 5, 0) }, last.clone()],
             vec![first.clone(), joined(copy(5, 5, 0), &[]), last.clone()],
             vec![first.clone(), copy(5, 5, 0), joined(last.clone(), &[])],
             vec![first, copy(5, 5, 0), copy(10, 5, 5), chunk(&[(15, 5)])],

@@ -60,7 +60,7 @@ impl Manifest {
         let mut open: Vec<&Name> = Vec::new();
         for e in &self.entries {
             if let Err(Error::InvalidArgument(why)) = e.path.check() {
-                return Some(why);
+                return Some(why.to_string());
             }
             match before.map(|b| b.path.cmp(&e.path)) {
                 Some(Ordering::Equal) => return Some(format!("{} stands twice", e.path)),
@@ -99,7 +99,7 @@ impl Manifest {
     /// their parts, each after the directory it lies in.
     pub fn to_record(&self) -> Result<(Vec<u8>, Vec<u8>)> {
         match self.fault() {
-            Some(why) => Err(Error::InvalidArgument(why)),
+            Some(why) => Err(Error::InvalidArgument(why.into())),
             None => pack_table(&self.to_table()),
         }
     }
@@ -128,7 +128,7 @@ impl Manifest {
         check_entries(n, limits, "manifest")?;
         let manifest = Self::parse(&body).ok_or_else(damaged)?;
         match manifest.fault() {
-            Some(why) => Err(Error::Corrupt(format!("the manifest is damaged: {why}"))),
+            Some(why) => Err(Error::Corrupt(format!("the manifest is damaged: {why}").into())),
             None => Ok(manifest),
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::{
     bits::{read_varint, write_varint},
+    codec::Form,
     dtype::Dtype,
 };
 
@@ -69,8 +70,8 @@ pub struct ChunkMeta {
     pub row_words: u64,
     /// Digest of the decoded bytes.
     pub digest: u64,
-    /// How the payload is coded: a form of `codec`, 0 for a copy.
-    pub form: u8,
+    /// How the payload is coded.
+    pub form: Form,
     /// What else must be known to decode it.
     pub references: Vec<Reference>,
     /// For a copy: the first piece of the chunk that it equals.
@@ -112,7 +113,7 @@ impl ChunkMeta {
                 | flag(self.copy_of.is_some(), COPY),
         );
         out.push(self.dtype as u8);
-        out.push(self.form);
+        out.push(self.form as u8);
         write_varint(out, self.row_words);
         out.extend_from_slice(&self.digest.to_le_bytes());
         if self.pieces.len() != 1 {
@@ -158,7 +159,7 @@ impl ChunkMeta {
     fn parse(mut b: &[u8]) -> Option<ChunkMeta> {
         let b = &mut b;
         let ([flags, dtype, form], rest) = b.split_first_chunk()?;
-        let (flags, dtype, form) = (*flags, Dtype::from_code(*dtype)?, *form);
+        let (flags, dtype, form) = (*flags, Dtype::from_code(*dtype)?, Form::from_code(*form)?);
         *b = rest;
         if flags & !(BIG_ENDIAN | CONTINUES | PIECES | REFERENCES | COPY) != 0 {
             return None;
@@ -243,7 +244,7 @@ pub(super) mod tests {
             continues_group: false,
             row_words: 0,
             digest: 1,
-            form: 1,
+            form: Form::Stored,
             references: Vec::new(),
             copy_of: None,
         }
@@ -298,7 +299,7 @@ pub(super) mod tests {
             continues_group: true,
             row_words: 384,
             digest: 0x1234_5678_9abc_def0,
-            form: 3,
+            form: Form::Zstd,
             references: vec![
                 Reference {
                     origin: Origin::Base { digest: 7 },

@@ -26,10 +26,13 @@ impl Name {
         #[cfg(not(unix))]
         match name.to_str() {
             Some(text) => Ok(Name(text.as_bytes().to_vec())),
-            None => Err(Error::InvalidArgument(format!(
-                "the name {} is no Unicode and cannot be stored: rename it",
-                Path::new(name).display()
-            ))),
+            None => Err(Error::InvalidArgument(
+                format!(
+                    "the name {} is no Unicode and cannot be stored: rename it",
+                    Path::new(name).display()
+                )
+                .into(),
+            )),
         }
     }
 
@@ -98,7 +101,7 @@ impl Name {
         Err(Error::InvalidArgument(format!(
             "\"{self}\" is no name that an archive can store: name a relative path without empty \
              parts, \".\", \"..\" and NUL"
-        )))
+        ).into()))
     }
 
     /// The path on this system, below a directory.
@@ -111,9 +114,10 @@ impl Name {
         #[cfg(not(unix))]
         match self.as_str().filter(|text| fits_windows(text)) {
             Some(text) => Ok(text.split('/').collect()),
-            None => Err(Error::Unsupported(format!(
-                "this system has no files named \"{self}\": restore the archive on Linux"
-            ))),
+            None => Err(Error::Unsupported(
+                format!("this system has no files named \"{self}\": restore the archive on Linux")
+                    .into(),
+            )),
         }
     }
 

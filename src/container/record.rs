@@ -31,7 +31,7 @@ impl RecordType {
     pub fn from_code(code: u8) -> Result<RecordType> {
         let all = [Self::Manifest, Self::Base, Self::Chunk, Self::Copy, Self::Index];
         let found = all.into_iter().find(|kind| *kind as u8 == code);
-        found.ok_or_else(|| Error::Corrupt(format!("a record has the unknown type {code}")))
+        found.ok_or_else(|| Error::Corrupt(format!("a record has the unknown type {code}").into()))
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn unpack_table(
     limits: &Limits,
     what: &str,
 ) -> Result<Vec<u8>> {
-    let damaged = || Error::Corrupt(format!("the {what} is damaged"));
+    let damaged = || Error::Corrupt(format!("the {what} is damaged").into());
     let len = read_varint(&mut meta).ok_or_else(damaged)?;
     let digest = u64::from_le_bytes(meta.try_into().map_err(|_| damaged())?);
     if super::hash64(payload) != digest {
@@ -74,10 +74,10 @@ pub(super) fn unpack_table(
         return Err(damaged());
     }
     if len > limits.table_len {
-        return Err(Error::LimitExceeded(format!(
-            "the {what} has {len} bytes, more than the limit of {}",
-            limits.table_len
-        )));
+        return Err(Error::LimitExceeded(
+            format!("the {what} has {len} bytes, more than the limit of {}", limits.table_len)
+                .into(),
+        ));
     }
     let len = usize::try_from(len).map_err(|_| damaged())?;
     let body = zstd::bulk::decompress(payload, len).map_err(|_| damaged())?;
@@ -109,7 +109,9 @@ pub(super) fn check_entries(n: u64, limits: &Limits, what: &str) -> Result<()> {
     if n <= most {
         return Ok(());
     }
-    Err(Error::LimitExceeded(format!("the {what} lists {n} files, more than the limit of {most}")))
+    Err(Error::LimitExceeded(
+        format!("the {what} lists {n} files, more than the limit of {most}").into(),
+    ))
 }
 
 #[cfg(test)]

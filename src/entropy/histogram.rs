@@ -20,7 +20,7 @@
 //! To look whether all symbols of a vector occur, their bits in a bit map of 256 are fetched by
 //! byte shuffles; a symbol that has no bit yet is rare and takes the scalar path.
 
-use crate::simd::{self, Isa, Level};
+use crate::simd::{self, Level, dispatch, for_every_level};
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -31,6 +31,7 @@ mod avx512;
 const MANY: usize = 1 << 17;
 /// Symbols between two looks at whether a new one was among them, which costs a scalar pass over
 /// them where one was.
+#[cfg(target_arch = "x86_64")]
 const STRIDE: usize = 256;
 
 /// Adds the number of occurrences of each symbol to `counts`, wrapping at 2³².
@@ -87,15 +88,11 @@ fn sample_part(level: Level, symbols: &[u8], quarter: bool, counts: &mut [u32; 2
 
 /// Sets the count of each symbol that occurs, but has none, to 1.
 pub fn mark(level: Level, symbols: &[u8], counts: &mut [u32; 256]) {
-    match level.isa() {
-        Isa::Scalar => mark_scalar(symbols, counts),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::mark(symbols, counts) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::mark(symbols, counts) },
-    }
+    dispatch!(level,
+        Avx512 => avx512::mark(symbols, counts),
+        Avx2 => avx2::mark(symbols, counts),
+        _ => mark_scalar(symbols, counts),
+    )
 }
 
 /// Adds the number of occurrences of each symbol in each context to `counts[context]`, wrapping at
@@ -107,7 +104,7 @@ pub fn count_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &mu
     let mut places = [0; 512];
     for (symbols, contexts) in symbols.chunks(places.len()).zip(contexts.chunks(places.len())) {
         let places = &mut places[..symbols.len()];
-        level.run(join, (symbols, contexts, &mut *places));
+        join(level, symbols, contexts, &mut *places);
         let (fours, rest) = places.as_chunks::<4>();
         for four in fours {
             for (place, table) in four.iter().zip(&mut *tables) {
@@ -124,14 +121,15 @@ pub fn count_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &mu
     }
 }
 
-#[inline(always)]
-fn join((symbols, contexts, places): (&[u8], &[u8], &mut [u16])) {
+for_every_level! {
+fn join(symbols: &[u8], contexts: &[u8], places: &mut [u16]) {
     for ((place, s), c) in places.iter_mut().zip(symbols).zip(contexts) {
         *place = u16::from_be_bytes([*c, *s]);
     }
 }
+}
 
-/// Like [`count_contexts`] of a quarter of the symbols, those of [`sample_quarter`], then sets the
+/// Like [`count_contexts`] of a quarter of the symbols, those of `sample_quarter`, then sets the
 /// count of each symbol that occurs in a context, but has none there, to 1.
 pub fn sample_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
     check(level, symbols, contexts, counts);
@@ -152,15 +150,11 @@ pub fn sample_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &m
 /// Sets the count of each symbol that occurs in a context, but has none there, to 1.
 pub fn mark_contexts(level: Level, symbols: &[u8], contexts: &[u8], counts: &mut [[u32; 256]]) {
     check(level, symbols, contexts, counts);
-    match level.isa() {
-        Isa::Scalar => mark_contexts_scalar(symbols, contexts, counts),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::mark_contexts(symbols, contexts, counts) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::mark_contexts(symbols, contexts, counts) },
-    }
+    dispatch!(level,
+        Avx512 => avx512::mark_contexts(symbols, contexts, counts),
+        Avx2 => avx2::mark_contexts(symbols, contexts, counts),
+        _ => mark_contexts_scalar(symbols, contexts, counts),
+    )
 }
 
 fn check(level: Level, symbols: &[u8], contexts: &[u8], counts: &[[u32; 256]]) {

@@ -58,12 +58,6 @@ pub enum Lanes {
 }
 
 impl Lanes {
-    /// The number of lanes for `n` symbols: 64 lanes are several times as fast, and cost about 170
-    /// bytes more than four.
-    pub fn for_len(n: usize) -> Lanes {
-        if n < 1 << 15 { Lanes::Four } else { Lanes::SixtyFour }
-    }
-
     /// Number of lanes.
     pub fn count(self) -> usize {
         1 << self.log2()

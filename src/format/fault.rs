@@ -1,6 +1,9 @@
 //! What parsers hand to [`parse`](super::parse): findings, or why there are none.
 
-use super::{Format, ParamGroup, Parsed, Span, Tensor, tile::tile};
+use super::{
+    Format, ParamGroup, Parsed, Span, Tensor,
+    tile::{keep_sound, tile},
+};
 use crate::{error::Error, text::shown};
 
 /// Why a parser gave up.
@@ -41,13 +44,14 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Tiles the file with the spans and keeps the tensors that lie inside it. This is the one
+    /// Tiles the file with the spans that are sound and keeps the tensors that lie inside it. This is the one
     /// place where that is checked, for all formats.
     pub(crate) fn assemble(mut self, len: u64) -> Result<Parsed, Fault> {
         if self.format == Format::Opaque {
             return Ok(Parsed::opaque(len));
         }
-        let spans = tile(self.spans, len).map_err(Fault::Content)?;
+        let spans = keep_sound(self.spans, len, &mut self.notes);
+        let spans = tile(spans, len).map_err(Fault::Content)?;
         let notes = &mut self.notes;
         self.tensors.retain(|t| {
             let end = t.extent().and_then(|n| t.offset.checked_add(n));
@@ -63,6 +67,7 @@ impl Found {
             tensors: self.tensors,
             optimizer: self.optimizer,
             notes: self.notes.into_vec(),
+            guesses: Vec::new(),
         })
     }
 }

@@ -51,21 +51,29 @@ pub(crate) fn parse(source: &dyn Source) -> Result<Found, Fault> {
     let n_pairs = reader.count(3 * 4)?;
     let alignment = read_pairs(&mut reader, n_pairs)?;
     let mut infos = Vec::new();
-    let mut names = HashSet::new();
     for _ in 0..n_tensors {
-        let info = read_info(&mut reader)?;
-        if !names.insert(info.name.clone()) {
-            return Err(format!("it names {} twice", quote(info.name.as_bytes())).into());
-        }
-        infos.push(info);
+        infos.push(read_info(&mut reader)?);
     }
     let Some(data) = reader.at().checked_next_multiple_of(alignment) else {
         return Err(format!("its alignment is {alignment}").into());
     };
     let mut found = Found { format: Format::Gguf, ..Found::default() };
     let mut unknown = Unknown::default();
+    let mut names = HashSet::new();
+    let mut fault = None;
     for info in infos {
-        place(info, data, alignment, &mut found, &mut unknown, big_endian)?;
+        if !names.insert(info.name.clone()) {
+            let name = quote(info.name.as_bytes());
+            found.notes.push(format!("it names {name} twice, and means the first"));
+            continue;
+        }
+        if let Err(why) = place(info, data, alignment, &mut found, &mut unknown, big_endian) {
+            found.notes.push(why.clone());
+            fault.get_or_insert(why);
+        }
+    }
+    if let Some(why) = fault.filter(|_| found.tensors.is_empty()) {
+        return Err(Fault::Content(why));
     }
     unknown.note(&mut found);
     Ok(found)
@@ -184,6 +192,7 @@ impl Unknown {
     }
 }
 
+/// Adds one tensor to what was found; the error says what is wrong with it.
 fn place(
     info: Info,
     data: u64,
@@ -191,9 +200,9 @@ fn place(
     found: &mut Found,
     unknown: &mut Unknown,
     big_endian: bool,
-) -> Result<(), Fault> {
+) -> Result<(), String> {
     let Info { name, shape, kind, offset } = info;
-    let at = |why: String| Fault::Content(format!("tensor {} {why}", quote(name.as_bytes())));
+    let at = |why: String| format!("tensor {} {why}", quote(name.as_bytes()));
     if offset % alignment != 0 {
         return Err(at(format!("has offset {offset}, not a multiple of {alignment}")));
     }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The length has 16 bits in version 1 and 32 in 2 and 3. Fortran order means that the first
-//! dimension is the innermost. Structured and object types stay opaque.
+//! dimension is the innermost. A structured type whose fields are all of one type adds a dimension;
+//! others and object types stay opaque.
 
 mod header;
 
@@ -93,10 +94,15 @@ fn add(source: &dyn Source, start: u64, name: &str, found: &mut Found) -> Result
     let Some(bytes) = dtype.tensor_len(&shape) else {
         return Err("its shape has no size".into());
     };
-    if bytes > len - data {
-        return Err(format!("its data have {} bytes of {bytes}", len - data).into());
-    }
     let offset = start + data;
+    if bytes > len - data {
+        // The words that are there are of no tensor, but of its type.
+        let whole = (len - data) / dtype.word_len() as u64 * dtype.word_len() as u64;
+        found.spans.push(Span { offset, len: whole, dtype, row_words: 0, big_endian });
+        let name = quote(name.as_bytes());
+        found.notes.push(format!("the data of {name} have {} bytes of {bytes}", len - data));
+        return Ok(len);
+    }
     let mut in_memory = shape.clone();
     if fortran_order {
         in_memory.reverse();

@@ -10,7 +10,7 @@ use super::{
 /// What the first bytes of a stream say.
 #[derive(Clone, Debug)]
 pub enum PrefixResult {
-    /// Call again with at least this many bytes from the start, at most 8 + [`MAX_HEADER`]. A
+    /// Call again with at least this many bytes from the start, at most 8 + `MAX_HEADER`. A
     /// stream that ends before that is opaque.
     NeedMore(u64),
     /// The whole stream is known: its spans tile the length that its header promises. The caller

@@ -6,12 +6,15 @@
 //!        "__metadata__": {…}}
 //! ```
 //!
-//! Offsets count from the end of the header. The tensors must tile the data without holes; a file
-//! that departs from that in any way is left to the opaque path, since whoever wrote it did not
-//! mean what its header says. The length and the JSON are kept as they are, as one opaque span.
+//! Offsets count from the end of the header. The tensors should tile the data without holes. Of a
+//! file that was cut or changed, those are kept that lie where the header says and overlap nothing;
+//! a note says what is odd. The length and the JSON are kept as they are, as one opaque span; zero
+//! bytes may follow the JSON.
 //! Shapes count elements, so an `F4` tensor of shape `[6]` has three bytes.
 
 mod header;
+
+use std::collections::HashSet;
 
 use super::{
     Format, Span, Tensor,
@@ -48,29 +51,54 @@ pub(crate) fn parse(source: &dyn Source) -> Result<Found, Fault> {
     if n > len - 8 {
         return Err(format!("its header of {n} bytes is longer than the file").into());
     }
-    let (found, end) = from_header(&source.read_vec(8, n)?)?;
+    let (mut found, end) = from_header(&source.read_vec(8, n)?)?;
     if end > len {
-        return Err(format!("its data ends at byte {end}, {} bytes past the end", end - len).into());
+        let note = format!("its data ends at byte {end}, {} bytes past the end", end - len);
+        found.notes.push(note);
     }
     if end < len {
-        return Err(format!("{} bytes follow the last tensor", len - end).into());
+        found.notes.push(format!("{} bytes follow the last tensor", len - end));
     }
     Ok(found)
 }
 
-/// The spans of a file with this JSON header, and where its data ends.
+/// The spans of a file with this JSON header, and where its data ends. Fails where no tensor
+/// that it names is sound.
 pub(crate) fn from_header(json: &[u8]) -> Result<(Found, u64), Fault> {
-    let entries = header::parse(json)?;
     let data = 8 + json.len() as u64;
+    let entries = header::parse(trim_zeros(json))?;
     let mut found = Found { format: Format::Safetensors, ..Found::default() };
     found.spans.reserve(entries.len() + 1);
     found.spans.push(Span::opaque(0, data));
     found.tensors.reserve(entries.len());
+    let mut names = HashSet::with_capacity(entries.len());
+    let mut fault = None;
     for entry in entries {
-        let (span, tensor) = place(entry, data)?;
+        let (span, tensor) = match place(entry, data) {
+            Ok(placed) => placed,
+            Err(why) => {
+                found.notes.push(why.clone());
+                fault.get_or_insert(why);
+                continue;
+            }
+        };
         found.spans.push(span);
-        found.tensors.push(tensor);
+        if names.insert(tensor.name.clone()) {
+            found.tensors.push(tensor);
+        } else {
+            let name = quote(tensor.name.as_bytes());
+            found.notes.push(format!("it names {name} twice, and means the first"));
+        }
     }
+    if let Some(why) = fault.filter(|_| found.tensors.is_empty()) {
+        return Err(Fault::Content(why));
+    }
+    let end = note_holes(&mut found);
+    Ok((found, end))
+}
+
+/// Notes what no tensor holds. Returns where the last tensor ends.
+fn note_holes(found: &mut Found) -> u64 {
     let spans = &mut found.spans;
     // An empty tensor comes before the one that starts at the same byte.
     let order = |s: &Span| (s.offset, s.len);
@@ -80,20 +108,25 @@ pub(crate) fn from_header(json: &[u8]) -> Result<(Found, u64), Fault> {
     let mut end = 0;
     for s in spans.iter() {
         if s.offset > end {
-            return Err(format!("no tensor holds the {} bytes at {end}", s.offset - end).into());
+            found.notes.push(format!("no tensor holds the {} bytes at {end}", s.offset - end));
         }
-        if s.offset < end {
-            return Err(format!("two tensors overlap at byte {}", s.offset).into());
-        }
-        end = s.offset + s.len;
+        end = end.max(s.offset + s.len);
     }
-    Ok((found, end))
+    end
 }
 
-/// Checks one header entry and gives its place in the file.
-fn place(entry: Entry<'_>, data: u64) -> Result<(Span, Tensor), Fault> {
+/// The JSON without the zero bytes that some writers fill up with.
+fn trim_zeros(mut json: &[u8]) -> &[u8] {
+    while let [before @ .., 0] = json {
+        json = before;
+    }
+    json
+}
+
+/// Checks one header entry and gives its place in the file, or what is wrong with it.
+fn place(entry: Entry<'_>, data: u64) -> Result<(Span, Tensor), String> {
     let Entry { name, dtype, shape, begin, end } = entry;
-    let at = |why: String| Fault::Content(format!("tensor {} {why}", quote(name.as_bytes())));
+    let at = |why: String| format!("tensor {} {why}", quote(name.as_bytes()));
     let dtype = match Dtype::ALL.into_iter().find(|d| d.name() == dtype) {
         Some(d) if is_legal(d) => d,
         _ => return Err(at(format!("has the unknown dtype {}", quote(dtype.as_bytes())))),

@@ -6,7 +6,7 @@
 //! tiled   [op][ tensor b ][opaque][ tensor a ][ tensor c ][op]
 //! ```
 
-use super::Span;
+use super::{Span, fault::Notes};
 
 /// Sorts spans by offset, checks that they lie inside the file without overlaps and hold whole
 /// words, drops empty ones, and fills holes with opaque spans. The error says what is wrong.
@@ -50,6 +50,44 @@ pub fn tile(mut spans: Vec<Span>, len: u64) -> Result<Vec<Span>, String> {
     Ok(tiled)
 }
 
+/// Of spans as a damaged file may describe them, those that can stand in a file of `len` bytes: what
+/// reaches past the end is cut to the words that are there, and of spans that overlap others as many
+/// are kept as can be.
+pub(crate) fn keep_sound(mut spans: Vec<Span>, len: u64, notes: &mut Notes) -> Vec<Span> {
+    for span in &mut spans {
+        let left = len.saturating_sub(span.offset);
+        if span.len > left {
+            let (n, at) = (span.len, span.offset);
+            notes.push(format!("{n} bytes at {at} reach past the file's end at {len}"));
+            span.len = left;
+        }
+        let part = span.len % span.dtype.word_len() as u64;
+        if part > 0 && span.len < left {
+            let (n, at, dtype) = (span.len, span.offset, span.dtype);
+            notes.push(format!("{n} bytes at {at} are not whole {dtype} words"));
+        }
+        span.len -= part;
+    }
+    spans.retain(|s| s.len > 0);
+    let end = |s: &Span| s.offset + s.len;
+    if spans.is_sorted_by(|a, b| end(a) <= b.offset) {
+        return spans;
+    }
+    // Whichever ends first leaves most room for others.
+    spans.sort_by_key(|s| (end(s), std::cmp::Reverse(s.offset)));
+    let mut last = 0;
+    spans.retain(|s| {
+        let apart = s.offset >= last;
+        if apart {
+            last = end(s);
+        } else {
+            notes.push(format!("two tensors overlap at byte {}", s.offset));
+        }
+        apart
+    });
+    spans
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +112,23 @@ mod tests {
                 (16, 4, Dtype::BYTES)
             ]
         );
+    }
+
+    #[test]
+    fn sound_spans_are_kept() {
+        let spans = vec![
+            span(0, 1000, Dtype::U8),
+            span(0, 8, Dtype::F32),
+            span(12, 8, Dtype::F32),
+            span(16, 8, Dtype::F32),
+            span(24, 7, Dtype::F16),
+            span(40, 80, Dtype::F32),
+            span(u64::MAX, 80, Dtype::F32),
+        ];
+        let kept = keep_sound(spans, 63, &mut Notes::default());
+        let got: Vec<_> = kept.iter().map(|s| (s.offset, s.len)).collect();
+        assert_eq!(got, [(0, 8), (12, 8), (24, 6), (40, 20)]);
+        assert_eq!(tile(kept, 63).unwrap().len(), 8);
     }
 
     #[test]

@@ -11,14 +11,17 @@
 //!
 //! Offsets count from `start`, which is 0 but for archives put after other bytes. The central
 //! directory is what readers go by, so it decides; the local header must agree with it on name and
-//! method, and says where the data begin. Members that contradict it, are encrypted, reach
+//! method, and says where the data begin. Where there is no directory, since the end of the file is
+//! missing, the local headers are followed one after another ([`walk()`]). Members that contradict it, are encrypted, reach
 //! outside or overlap are left out, so their bytes stay opaque.
 
 mod locate;
+mod walk;
 
 use super::fault::{Fault, Notes, quote};
 use crate::source::Source;
 pub(crate) use locate::{Directory, directories};
+pub(crate) use walk::walk;
 
 /// A member of an archive.
 #[derive(Clone, Debug)]

@@ -14,7 +14,11 @@ pub(crate) fn looks_like(head: &[u8]) -> bool {
 
 /// Parses a whole file. An archive of no known kind is opaque.
 pub(crate) fn parse(source: &dyn Source) -> Result<Found, Fault> {
-    let directories = zip::directories(source)?;
+    let directories = match zip::directories(source) {
+        Ok(directories) => directories,
+        Err(Fault::Content(why)) => return parse_cut(source, why),
+        Err(fault) => return Err(fault),
+    };
     let mut found = Found::default();
     let several = directories.len() > 1;
     for (i, directory) in directories.iter().enumerate() {
@@ -51,5 +55,23 @@ pub(crate) fn parse(source: &dyn Source) -> Result<Found, Fault> {
             found.notes.push(format!("{} bytes follow the archive", source.len() - last.end));
         }
     }
+    Ok(found)
+}
+
+/// Parses an archive without its directory, `why` being what is wrong with that.
+fn parse_cut(source: &dyn Source, why: String) -> Result<Found, Fault> {
+    let mut found = Found::default();
+    let members = zip::walk(source, &mut found.notes)?;
+    if torch::zip::root(&members).is_some() {
+        torch::zip::parse(source, &members, "", &mut found)?;
+        found.format = Format::TorchZip;
+    } else {
+        npy::parse_zip(source, &members, "", &mut found)?;
+        found.format = Format::Npz;
+    }
+    if found.spans.is_empty() {
+        return Err(Fault::Content(why));
+    }
+    found.notes.push(format!("{why}; its members were found one after another"));
     Ok(found)
 }

@@ -35,13 +35,16 @@ impl<'b> Region<'b> {
                 return Err(Error::InvalidArgument(format!(
                     "the last bytes of a buffer of {} bytes cannot be copied; make it a multiple of 4",
                     buffer.size()
-                )));
+                ).into()));
             }
             _ => {
-                return Err(Error::InvalidArgument(format!(
-                    "{len} bytes at {offset} do not lie in a buffer of {} bytes",
-                    buffer.size()
-                )));
+                return Err(Error::InvalidArgument(
+                    format!(
+                        "{len} bytes at {offset} do not lie in a buffer of {} bytes",
+                        buffer.size()
+                    )
+                    .into(),
+                ));
             }
         }
         Ok(Region { buffer, offset, len })
@@ -94,7 +97,7 @@ impl<'b> Region<'b> {
         if self.buffer.usage().contains(usage) {
             return Ok(());
         }
-        Err(Error::InvalidArgument(format!("the buffer was made without the usage {name}")))
+        Err(Error::InvalidArgument(format!("the buffer was made without the usage {name}").into()))
     }
 }
 
@@ -169,12 +172,12 @@ impl Mapped {
         device.wait(self.submission.clone())?;
         if !self.is_mapped(device)? {
             let name = &device.info().name;
-            return Err(Error::Device(format!("{name} lost what it was to read back")));
+            return Err(Error::Device(format!("{name} lost what it was to read back").into()));
         }
         let view = device.scoped(|| {
             self.buffer
                 .get_mapped_range(0..self.len)
-                .map_err(|e| Error::Device(format!("cannot read back: {e}")))
+                .map_err(|e| Error::Device(format!("cannot read back: {e}").into()))
         })?;
         let value = f(&view);
         drop(view);

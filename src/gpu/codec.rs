@@ -117,7 +117,7 @@ impl Plan {
         if words && fits {
             Ok(())
         } else {
-            Err(Error::InvalidArgument(format!("a device cannot code with {self:?}")))
+            Err(Error::InvalidArgument(format!("a device cannot code with {self:?}").into()))
         }
     }
 
@@ -131,10 +131,9 @@ impl Plan {
     /// [`Error::InvalidArgument`] where the tensor is not whole words.
     pub fn chunks(&self, len: u64) -> Result<impl Iterator<Item = (u64, u64)> + use<>> {
         if !len.is_multiple_of(self.word_len as u64) {
-            return Err(Error::InvalidArgument(format!(
-                "{len} bytes are not whole words of {}",
-                self.word_len
-            )));
+            return Err(Error::InvalidArgument(
+                format!("{len} bytes are not whole words of {}", self.word_len).into(),
+            ));
         }
         let chunk_len = self.chunk_len();
         let n = len.div_ceil(chunk_len);

@@ -137,15 +137,15 @@ fn choose(selector: &Selector, infos: &[wgpu::AdapterInfo], wanted: Option<&str>
         let all = if all.is_empty() { "none at all".into() } else { all.join(", ") };
         match (selector, wanted) {
             (Selector::Index(index), _) => {
-                Error::InvalidArgument(format!("there is no adapter {index}; found: {all}"))
+                Error::InvalidArgument(format!("there is no adapter {index}; found: {all}").into())
             }
             (Selector::Name(part), _) => {
-                Error::InvalidArgument(format!("no adapter is named {part}; found: {all}"))
+                Error::InvalidArgument(format!("no adapter is named {part}; found: {all}").into())
             }
-            (_, Some(part)) => {
-                Error::Device(format!("WGPU_ADAPTER_NAME names no GPU ({part}); found: {all}"))
-            }
-            _ => Error::Device(format!("no hardware adapter; found: {all}")),
+            (_, Some(part)) => Error::Device(
+                format!("WGPU_ADAPTER_NAME names no GPU ({part}); found: {all}").into(),
+            ),
+            _ => Error::Device(format!("no hardware adapter; found: {all}").into()),
         }
     })
 }
@@ -187,7 +187,9 @@ impl Device {
             memory_hints: wgpu::MemoryHints::Performance,
             ..Default::default()
         }))
-        .map_err(|e| Error::Device(format!("cannot open {}: {e}", adapter.get_info().name)))?;
+        .map_err(|e| {
+            Error::Device(format!("cannot open {}: {e}", adapter.get_info().name).into())
+        })?;
         let lost = Arc::new(OnceLock::new());
         let flag = lost.clone();
         device.set_device_lost_callback(move |reason, message| {
@@ -213,7 +215,7 @@ impl Device {
         );
         // Kernels bind storage buffers and uniforms only; limits on rendering do not matter.
         if let Some((name, need, have)) = too_low.filter(|(name, ..)| matters(name)) {
-            return Err(Error::Device(format!("the device's {name} is {have}, not {need}")));
+            return Err(Error::Device(format!("the device's {name} is {have}, not {need}").into()));
         }
         Ok(Self::assemble(device, queue, Arc::default()))
     }
@@ -264,7 +266,7 @@ impl Device {
     /// [`Error::Device`] with the reason.
     pub fn check(&self) -> Result<()> {
         match self.0.lost.get() {
-            Some(reason) => Err(Error::Device(reason.clone())),
+            Some(reason) => Err(Error::Device(reason.clone().into())),
             None => Ok(()),
         }
     }
@@ -287,7 +289,7 @@ impl Device {
         }
         self.check()?;
         match caught {
-            Some(error) => Err(Error::Device(error.to_string())),
+            Some(error) => Err(Error::Device(error.to_string().into())),
             None => result,
         }
     }
@@ -303,16 +305,15 @@ impl Device {
         };
         let done = self.wgpu().poll(wait);
         self.check()?;
-        done.map(drop).map_err(|e| Error::Device(format!("{}: {e}", self.info().name)))
+        done.map(drop).map_err(|e| Error::Device(format!("{}: {e}", self.info().name).into()))
     }
 
     /// The pipeline of an entry point, made at its first use.
     pub(super) fn kernel(&self, shader: &'static Shader, entry: &str) -> Result<Kernel> {
-        let entry = shader
-            .entries
-            .iter()
-            .find(|e| e.name == entry)
-            .ok_or_else(|| Error::Device(format!("{} has no entry {entry}", shader.path)))?;
+        let entry =
+            shader.entries.iter().find(|e| e.name == entry).ok_or_else(|| {
+                Error::Device(format!("{} has no entry {entry}", shader.path).into())
+            })?;
         let mut kernels = self.0.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernel) = kernels.get(&(shader.path, entry.name)) {
             return Ok(kernel.clone());

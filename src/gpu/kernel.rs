@@ -277,7 +277,7 @@ impl Pass<'_> {
             && self.bytes.len() < MAX_DISPATCHES * UNIFORM_STRIDE;
         let Some(uniforms) = self.uniforms.filter(|_| fits) else {
             let path = P::SHADER.path;
-            return Err(Error::Device(format!("{path} {entry} was dispatched wrongly")));
+            return Err(Error::Device(format!("{path} {entry} was dispatched wrongly").into()));
         };
         let at = self.bytes.len();
         self.bytes.extend(params.words().iter().flat_map(|w| w.to_le_bytes()));

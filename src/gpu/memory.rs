@@ -74,9 +74,9 @@ impl Account {
         let more = |used: u64| used.checked_add(len).filter(|sum| *sum <= limit);
         match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
             Ok(_) => Ok(Arc::new(Lease { account: self.clone(), len })),
-            Err(used) => Err(Error::Device(format!(
-                "{used} bytes of device memory are in use, and {limit} may be"
-            ))),
+            Err(used) => Err(Error::Device(
+                format!("{used} bytes of device memory are in use, and {limit} may be").into(),
+            )),
         }
     }
 }

@@ -107,11 +107,9 @@ impl Resident {
     /// [`Error::InvalidArgument`] where lengths or usages do not fit; [`Error::Device`].
     pub fn write(&self, bytes: &[u8]) -> Result<()> {
         if bytes.len() as u64 != self.len {
-            return Err(Error::InvalidArgument(format!(
-                "{} bytes do not fill a tensor of {}",
-                bytes.len(),
-                self.len
-            )));
+            return Err(Error::InvalidArgument(
+                format!("{} bytes do not fill a tensor of {}", bytes.len(), self.len).into(),
+            ));
         }
         let mut plan = Plan::new(1).with_chunk_words(1 << 20);
         let mut decoder = Decoder::new(&self.device, plan);

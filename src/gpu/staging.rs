@@ -93,7 +93,7 @@ impl Device {
         self.scoped(|| {
             let mut view = buffer
                 .get_mapped_range_mut(0..copied)
-                .map_err(|e| Error::Device(format!("cannot write: {e}")))?;
+                .map_err(|e| Error::Device(format!("cannot write: {e}").into()))?;
             view.slice(..bytes.len()).copy_from_slice(bytes);
             view.slice(bytes.len()..).fill(0);
             drop(view);

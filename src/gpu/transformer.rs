@@ -29,13 +29,14 @@ use std::{
 /// Failures after which a device is left alone.
 const MOST_FAILURES: u32 = 3;
 
-/// Makes the transforms of [`Options::device`](crate::Options::device) on a [`Device`].
+/// Makes the transforms of compressing on a [`Device`]: see
+/// [`CompressOptions::with_device`](crate::CompressOptions::with_device).
 ///
 /// ```no_run
-/// use lmc_gpu::{Options, gpu::{Device, Selector, Transformer}};
+/// use lmc_gpu::{CompressOptions, gpu::{Device, Selector, Transformer}};
 /// use std::sync::Arc;
 /// let device = Device::request(&Selector::Auto)?;
-/// let options = Options::default().with_device(Some(Arc::new(Transformer::new(device))));
+/// let options = CompressOptions::default().with_device(Arc::new(Transformer::new(device)));
 /// # Ok::<(), lmc_gpu::Error>(())
 /// ```
 #[derive(Debug)]

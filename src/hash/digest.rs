@@ -9,7 +9,7 @@
 //! blocks of the hash, so whoever adds bytes block by block ends leaves where they end, however long
 //! the pieces are in which bytes come.
 
-use super::{AHEAD, BLOCK, Blocks, START, add_blocks, finish, hash64, merge};
+use super::{AHEAD, BLOCK, Blocks, START, add_blocks, finish, hash64, hash64_at, merge};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
 use crate::simd::Level;
@@ -18,11 +18,16 @@ use crate::simd::Level;
 pub const LEAF: usize = 16 << 10;
 
 /// The digest of decoded bytes.
-pub fn digest_of(bytes: &[u8]) -> u64 {
+pub fn digest(level: Level, bytes: &[u8]) -> u64 {
     if (1..=LEAF).contains(&bytes.len()) {
-        return hash64(&hash64(bytes).to_le_bytes());
+        return hash64(&hash64_at(level, bytes).to_le_bytes());
     }
-    Stream::new(Level::best()).finish_of(bytes)
+    Stream::new(level).finish_of(bytes)
+}
+
+/// [`digest`] at the best level, for callers without options.
+pub fn digest_of(bytes: &[u8]) -> u64 {
+    digest(Level::best(), bytes)
 }
 
 /// [`digest_of`] of bytes that kernels add block by block.
@@ -102,18 +107,21 @@ impl Stream {
     }
 
     /// Whether the next block is the last one of a leaf.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn at_last_block(&self) -> bool {
         self.len % LEAF == LEAF - BLOCK
     }
 
     /// Notes that a block was added which does not end a leaf.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn count_block(&mut self) {
         self.len += BLOCK;
     }
 
     /// Notes that a block was added which ends a leaf, with these lanes.
+    #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn count_last_block(&mut self, lanes: [u64; 8]) {
         self.len += BLOCK;
@@ -133,7 +141,7 @@ impl Stream {
                 if leaf.len() <= BLOCK { hash64(leaf) } else { finish(self.lanes, last, leaf) };
             self.leaves.extend_from_slice(&hash.to_le_bytes());
         }
-        hash64(&self.leaves)
+        hash64_at(self.level, &self.leaves)
     }
 }
 
@@ -157,8 +165,8 @@ mod tests {
         for len in lens.chain([129 * LEAF + 70]) {
             let bytes = &bytes[..len];
             let reference = defined(bytes);
-            assert_eq!(digest_of(bytes), reference, "{len}");
             for level in Level::available() {
+                assert_eq!(digest(level, bytes), reference, "{len}");
                 for piece in [1024, 3072, 4096, 5120, 16_384, 65_536] {
                     let mut stream = Stream::new(level);
                     let n = bytes.chunks(piece).count();

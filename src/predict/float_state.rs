@@ -3,6 +3,10 @@
 //! A host process may have denormals flushed to zero or another rounding mode set; training
 //! loops do. Predictions must not depend on it.
 
+/// Whether the state can be set on this kind of processor. Where it cannot, nothing is predicted by
+/// floating-point arithmetic.
+pub const CAN_SET: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+
 /// Runs `f` with rounding to nearest, denormals kept and exceptions masked, and puts the state
 /// back that it found.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -32,7 +36,7 @@ fn isolated<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Runs `f`.
+/// Runs `f`: for what looks for predictions, which are then not used.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub fn with_default<R>(f: impl FnOnce() -> R) -> R {
     f()

@@ -50,7 +50,7 @@ pub const MOST_BITS: u32 = 24;
 /// Mantissa bits of an `f64` that are zero where there are at most [`MOST_BITS`] significant ones.
 const BELOW: u64 = (1 << (53 - MOST_BITS)) - 1;
 /// Mantissa bits of an `f64`.
-const MANTISSA: u64 = (1 << 52) - 1;
+pub const MANTISSA: u64 = (1 << 52) - 1;
 /// 2⁵² as bits: or-ed with a smaller integer, the bits of the sum.
 const MAGIC: u64 = 0x433 << 52;
 
@@ -259,8 +259,7 @@ fn solve_rest(s: Fold, m0: &[u8], m1: &[u8], gradients: &mut [f64], update: Upda
                 && update(s, m0, (inverse.clip * x) as f32).to_bits() == m1.to_bits()
         };
         let tried = shortest(center, radius);
-        let first = 53 - (tried.to_bits() & MANTISSA | 1 << 52).trailing_zeros();
-        for bits in first..=MOST_BITS {
+        for bits in significant_bits(tried)..=MOST_BITS {
             let rounded = nearest(center, bits);
             if makes(rounded) {
                 *gradient = rounded;
@@ -277,6 +276,11 @@ fn solve_rest(s: Fold, m0: &[u8], m1: &[u8], gradients: &mut [f64], update: Upda
             }
         }
     }
+}
+
+/// Bits from the leading one to the last one of a normal number.
+fn significant_bits(x: f64) -> u32 {
+    53 - (x.to_bits() & MANTISSA | 1 << 52).trailing_zeros()
 }
 
 /// A number rounded to so many significant bits, at most 24.

@@ -1,4 +1,4 @@
-//! Loads and stores of 512-bit registers from and to slices.
+//! Registers of 512 bits: loads and stores from and to slices, and instructions that kernels share.
 use std::arch::x86_64::*;
 
 /// The first 64 bytes.
@@ -87,4 +87,73 @@ pub(crate) fn stream(bytes: &mut [u8], v: __m512i) {
     assert!(bytes.as_ptr().addr().is_multiple_of(64));
     // SAFETY: `bytes` is exactly the 64 bytes written, aligned as was just checked.
     unsafe { _mm512_stream_si512(bytes.as_mut_ptr().cast(), v) }
+}
+
+/// A register, and how many bytes it has.
+pub(crate) type Vector = __m512i;
+pub(crate) const LEN: usize = 64;
+
+// Instructions under names without a width, for kernels that are one text for all widths. Lanes of
+// 16 bits unless the name says otherwise; packs and unpacks work within 128 bits.
+super::with_features! { "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt":
+    pub(crate) fn zero() -> Vector {
+        _mm512_setzero_si512()
+    }
+
+    pub(crate) fn all(x: i16) -> Vector {
+        _mm512_set1_epi16(x)
+    }
+
+    pub(crate) fn all_32(x: i32) -> Vector {
+        _mm512_set1_epi32(x)
+    }
+
+    pub(crate) fn up<const N: u32>(x: Vector) -> Vector {
+        _mm512_slli_epi16::<N>(x)
+    }
+
+    pub(crate) fn down<const N: u32>(x: Vector) -> Vector {
+        _mm512_srli_epi16::<N>(x)
+    }
+
+    pub(crate) fn up_by(x: Vector, n: __m128i) -> Vector {
+        _mm512_sll_epi16(x, n)
+    }
+
+    pub(crate) fn down_by(x: Vector, n: __m128i) -> Vector {
+        _mm512_srl_epi16(x, n)
+    }
+
+    pub(crate) fn upper_half_32(x: Vector) -> Vector {
+        _mm512_srli_epi32::<16>(x)
+    }
+
+    /// Lower and upper halves of 64-bit words.
+    pub(crate) fn halve_64(a: Vector, b: Vector) -> [Vector; 2] {
+        let (a, b) = (_mm512_castsi512_ps(a), _mm512_castsi512_ps(b));
+        [
+            _mm512_castps_si512(_mm512_shuffle_ps::<0b10_00_10_00>(a, b)),
+            _mm512_castps_si512(_mm512_shuffle_ps::<0b11_01_11_01>(a, b)),
+        ]
+    }
+
+    /// As many bytes as a register has words, widened.
+    pub(crate) fn widen(bytes: &[u8]) -> Vector {
+        _mm512_cvtepu8_epi16(load_half(bytes))
+    }
+}
+
+super::of_two! { "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt":
+    and(a, b) -> Vector = _mm512_and_si512(a, b);
+    or(a, b) -> Vector = _mm512_or_si512(a, b);
+    sub(a, b) -> Vector = _mm512_sub_epi16(a, b);
+    min(a, b) -> Vector = _mm512_min_epu16(a, b);
+    pack_to_8(a, b) -> Vector = _mm512_packus_epi16(a, b);
+    pack_to_16(a, b) -> Vector = _mm512_packus_epi32(a, b);
+    unpack_8(a, b) -> [Vector; 2] =
+        [_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b)];
+    unpack_16(a, b) -> [Vector; 2] =
+        [_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b)];
+    unpack_32(a, b) -> [Vector; 2] =
+        [_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b)];
 }

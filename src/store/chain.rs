@@ -2,8 +2,8 @@
 
 use super::{Link, StepRecord, Store};
 use crate::{
-    Options, Result,
-    archive::{Archive, Base, Input, Summary, compress_files},
+    Result,
+    archive::{Archive, Base, Input, Options, Overwrite, Summary, compress_files},
 };
 use std::{path::Path, sync::Arc};
 
@@ -44,8 +44,8 @@ impl Store {
                 None => self.as_base(&base.archive, archive),
             });
         }
-        let options = self.options.clone().with_force(false).with_base(found);
-        compress_files(input, &self.step_path(name), &options)
+        let options = self.options.clone().with_overwrite(Overwrite::Refuse).with_base(found);
+        compress_files(input, &self.step_path(name), &options.compressing())
     }
 
     /// Opens an archive in `steps` that is a delta to the first of `chain`, which is one to the
@@ -62,7 +62,8 @@ impl Store {
     }
 
     fn open_one(&self, name: &str, base: Option<&Arc<Base>>) -> Result<Archive<'static>> {
-        let archive = Archive::open(&self.step_path(name), self.options.limits)?;
+        let archive =
+            Archive::open(self.step_path(name), &self.reading.clone().with_base(None).restoring())?;
         if let Some(base) = base {
             archive.attach_known_base(base)?;
         }
@@ -74,6 +75,6 @@ impl Store {
     }
 
     pub(super) fn open_input(&self, path: &Path, options: &Options) -> Result<Input<'static>> {
-        Input::open(path, options.dtype, options.follow_symlinks)
+        Input::open(path, options.dtype, options.follows_symlinks())
     }
 }

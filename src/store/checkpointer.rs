@@ -5,8 +5,10 @@
 //! memory is bounded by the queue and the snapshot being written, and a trainer that outruns the
 //! disk is slowed down instead of filling memory.
 
+mod options;
+
 use super::{
-    SaveOptions, Saved, Snapshot, Store,
+    Saved, Snapshot, Store,
     chain::Near,
     ticket::{Slot, Ticket, same},
 };
@@ -21,65 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Choices for a [`Checkpointer`].
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct CheckpointerOptions {
-    /// How many snapshots may wait while another one is written. Default 1: together with the
-    /// one being written and the one before, three are in memory at most.
-    pub queue: usize,
-    /// Most bytes of snapshots that wait and are being written. One snapshot is always accepted when
-    /// none is there. Default: no bound of its own. Copies on a device have a bound of their own,
-    /// `gpu::Device::set_memory_limit`.
-    pub max_bytes: u64,
-    /// Whether the snapshot saved last stays in memory, one more of them (device tensors: in the
-    /// device's), so that the next one is compared with it there. Otherwise it is decoded from the store, through all deltas down
-    /// to the last full step. Default `true`.
-    pub keep_last: bool,
-    /// How every step is saved.
-    pub save: SaveOptions,
-}
-
-impl Default for CheckpointerOptions {
-    fn default() -> Self {
-        CheckpointerOptions {
-            queue: 1,
-            max_bytes: u64::MAX,
-            keep_last: true,
-            save: SaveOptions::default(),
-        }
-    }
-}
-
-impl CheckpointerOptions {
-    /// Sets [`CheckpointerOptions::queue`].
-    #[must_use]
-    pub fn with_queue(mut self, queue: usize) -> Self {
-        self.queue = queue;
-        self
-    }
-
-    /// Sets [`CheckpointerOptions::max_bytes`].
-    #[must_use]
-    pub fn with_max_bytes(mut self, max_bytes: u64) -> Self {
-        self.max_bytes = max_bytes;
-        self
-    }
-
-    /// Sets [`CheckpointerOptions::keep_last`].
-    #[must_use]
-    pub fn with_keep_last(mut self, keep_last: bool) -> Self {
-        self.keep_last = keep_last;
-        self
-    }
-
-    /// Sets [`CheckpointerOptions::save`].
-    #[must_use]
-    pub fn with_save(mut self, save: SaveOptions) -> Self {
-        self.save = save;
-        self
-    }
-}
+pub use options::{CheckpointerOptions, LastSaved};
 
 /// What a checkpointer did so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -128,6 +72,7 @@ impl Report {
 /// ```
 ///
 /// Dropping it waits for what was handed over; [`Checkpointer::abandon`] does not.
+#[derive(Debug)]
 pub struct Checkpointer {
     store: Store,
     options: CheckpointerOptions,
@@ -136,11 +81,13 @@ pub struct Checkpointer {
     worker: Option<JoinHandle<()>>,
 }
 
+#[derive(Debug)]
 enum What {
     Snapshot(Snapshot),
     Path(PathBuf),
 }
 
+#[derive(Debug)]
 struct Job {
     step: u64,
     what: What,
@@ -148,13 +95,13 @@ struct Job {
     slot: Arc<Slot>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     queue: VecDeque<Job>,
     /// Bytes of snapshots in the queue and in the worker's hands.
@@ -185,8 +132,9 @@ impl Checkpointer {
     pub fn new(store: Store, options: CheckpointerOptions) -> Result<Checkpointer> {
         let shared = Arc::new(Shared::default());
         let cancel = Arc::new(Cancel::new());
-        let own = store.options.clone().with_cancel(cancel.clone());
-        let store = store.with_options(own);
+        let mut store = store;
+        store.options.cancel = cancel.clone();
+        store.reading.cancel = cancel.clone();
         let (for_worker, of_worker) = (store.clone(), shared.clone());
         let chosen = options.clone();
         let worker = std::thread::Builder::new()
@@ -388,7 +336,7 @@ fn save(
         What::Snapshot(snapshot) => {
             let input = snapshot.to_input()?;
             let saved = store.save_near(&input, step, &options.save, last.as_ref())?;
-            if options.keep_last {
+            if options.last_saved == LastSaved::Keep {
                 *near = Some(store.near(saved.record.clone(), input));
             }
             Ok(saved)

@@ -59,11 +59,14 @@ impl DeviceTensor {
     ) -> Result<DeviceTensor> {
         let name = name.into();
         if dtype.tensor_len(shape) != Some(place.len()) {
-            return Err(Error::InvalidArgument(format!(
-                "tensor \"{name}\": {} bytes do not make a tensor of type {dtype} and shape \
+            return Err(Error::InvalidArgument(
+                format!(
+                    "tensor \"{name}\": {} bytes do not make a tensor of type {dtype} and shape \
                  {shape:?}",
-                place.len()
-            )));
+                    place.len()
+                )
+                .into(),
+            ));
         }
         Ok(DeviceTensor { name, dtype, shape: shape.to_vec(), place, held: None })
     }
@@ -168,16 +171,19 @@ impl Checkpointer {
                     .tensor(path, &t.name)
                     .filter(|found| found.dtype == t.dtype && found.shape == t.shape);
                 let Some(found) = found else {
-                    return Err(Error::InvalidArgument(format!(
-                        "step {step} has no tensor \"{}\" of type {} and shape {:?} in {path}",
-                        t.name, t.dtype, t.shape
-                    )));
+                    return Err(Error::InvalidArgument(
+                        format!(
+                            "step {step} has no tensor \"{}\" of type {} and shape {:?} in {path}",
+                            t.name, t.dtype, t.shape
+                        )
+                        .into(),
+                    ));
                 };
                 writes.push((t, found));
             }
         }
         for (t, found) in writes {
-            t.place.write(&found.bytes).map_err(|e| e.at(format_args!("tensor \"{}\"", t.name)))?;
+            t.place.write(&found.bytes).map_err(|e| e.in_tensor(&t.name))?;
         }
         Ok(restored)
     }

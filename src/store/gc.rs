@@ -13,43 +13,48 @@ use crate::{
 };
 use std::{collections::HashSet, fs, io, path::Path};
 
+/// Whether anything is removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Collecting {
+    /// What is not kept.
+    #[default]
+    Remove,
+    /// Nothing: it is only said what would be.
+    DryRun,
+}
+
 /// Choices for `gc`.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct GcOptions {
-    /// What to keep instead of what the store's own policy says.
-    pub policy: Option<Policy>,
-    /// Remove every step above this one first, whatever a policy says: training went back to it.
-    pub drop_after: Option<u64>,
-    /// Only say what would be removed.
-    pub dry_run: bool,
-    /// What to do while somebody else writes to the store. Default: wait.
-    pub locking: Locking,
+    policy: Option<Policy>,
+    drop_after: Option<u64>,
+    collecting: Collecting,
+    locking: Locking,
 }
 
 impl GcOptions {
-    /// Sets [`GcOptions::policy`].
+    /// What to keep instead of what the store's own policy says.
     #[must_use]
-    pub fn with_policy(mut self, policy: Option<Policy>) -> Self {
-        self.policy = policy;
+    pub fn with_policy(mut self, policy: impl Into<Option<Policy>>) -> Self {
+        self.policy = policy.into();
         self
     }
 
-    /// Sets [`GcOptions::drop_after`].
+    /// Removes every step above this one first, whatever a policy says: training went back to it.
     #[must_use]
-    pub fn with_drop_after(mut self, step: Option<u64>) -> Self {
-        self.drop_after = step;
+    pub fn with_drop_after(mut self, step: impl Into<Option<u64>>) -> Self {
+        self.drop_after = step.into();
         self
     }
 
-    /// Sets [`GcOptions::dry_run`].
+    /// Whether anything is removed. Default: what is not kept is.
     #[must_use]
-    pub fn with_dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
+    pub fn with_collecting(mut self, collecting: Collecting) -> Self {
+        self.collecting = collecting;
         self
     }
 
-    /// Sets [`GcOptions::locking`].
+    /// What to do while somebody else writes to the store. Default: wait.
     #[must_use]
     pub fn with_locking(mut self, locking: Locking) -> Self {
         self.locking = locking;
@@ -91,11 +96,9 @@ impl Store {
     /// `Corrupt` where a record cannot be read: what it needs is then unknown, and no step is
     /// removed; `Io`.
     pub fn gc(&self, options: &GcOptions) -> Result<Removed> {
-        let _lock = if options.dry_run { None } else { self.lock(options.locking)? };
-        let mut removed = match options.dry_run {
-            true => Removed::default(),
-            false => self.remove_strays()?,
-        };
+        let removes = options.collecting == Collecting::Remove;
+        let _lock = if removes { self.lock(options.locking)? } else { None };
+        let mut removed = if removes { self.remove_strays()? } else { Removed::default() };
         removed.add(self.collect(options)?);
         Ok(removed)
     }
@@ -131,7 +134,7 @@ impl Store {
                 removed.kept_as_base.push(record.step);
                 continue;
             }
-            if !options.dry_run {
+            if options.collecting == Collecting::Remove {
                 self.remove_step(record)?;
             }
             removed.steps.push(record.step);
@@ -141,7 +144,7 @@ impl Store {
         }
         let stays = |r: &StepRecord| !removed.steps.contains(&r.step);
         let left: Vec<StepRecord> = listing.steps.into_iter().filter(stays).collect();
-        self.give_up_states(policy, &left, options.dry_run, &mut removed)?;
+        self.give_up_states(policy, &left, options.collecting, &mut removed)?;
         Ok(removed)
     }
 
@@ -152,13 +155,16 @@ impl Store {
             return Ok(());
         }
         let (dir, highest) = (self.root.display(), steps.last().map_or(0, |r| r.step));
-        Err(Error::InvalidArgument(format!(
-            "gc would remove step {step} at once: the policy keeps {}, and {highest} \
+        Err(Error::InvalidArgument(
+            format!(
+                "gc would remove step {step} at once: the policy keeps {}, and {highest} \
              is among those above it. Save it without --gc; or, where training went back, remove \
              those first (lmc-gpu store gc {dir} --drop-after {step}); or give the store another \
              policy (lmc-gpu store init {dir} --force)",
-            self.policy.kept()
-        )))
+                self.policy.kept()
+            )
+            .into(),
+        ))
     }
 
     fn remove_step(&self, record: &StepRecord) -> Result<()> {

@@ -65,7 +65,9 @@ impl Image {
             at = end;
             if t.name == "__metadata__" || object.insert(t.name.into(), place).is_some() {
                 let name = t.name;
-                return Err(Error::InvalidArgument(format!("the tensor name \"{name}\" is taken")));
+                return Err(Error::InvalidArgument(
+                    format!("the tensor name \"{name}\" is taken").into(),
+                ));
             }
         }
         let mut json = Value::Object(object).to_string().into_bytes();

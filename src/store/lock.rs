@@ -50,7 +50,7 @@ impl Store {
                     _ => io::ErrorKind::Interrupted,
                 };
                 let context = format!("another process writes to {}", self.root.display());
-                return Err(Error::Io { context, source: source.into() });
+                return Err(Error::Io { context: context.into(), source: source.into() });
             }
             if !told {
                 log::info!("waiting: another process writes to {}", self.root.display());

@@ -87,7 +87,7 @@ impl Policy {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        let wrong = |what: &str| Err(Error::InvalidArgument(format!("policy: {what}")));
+        let wrong = |what: &str| Err(Error::InvalidArgument(format!("policy: {what}").into()));
         if !(0.0..=1.0).contains(&self.rebase_above) {
             return wrong("rebase_above is a fraction between 0 and 1");
         }
@@ -108,7 +108,7 @@ impl Policy {
         let policy: Policy = value
             .and_then(|v| Policy::deserialize(v).ok())
             .ok_or_else(|| Error::Corrupt("the policy of the store is damaged".into()))?;
-        policy.check().map_err(|e| Error::Corrupt(e.to_string()))?;
+        policy.check().map_err(|e| Error::Corrupt(e.to_string().into()))?;
         Ok(policy)
     }
 }

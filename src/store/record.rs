@@ -205,9 +205,10 @@ pub(super) fn read_guarded(bytes: &[u8], format: &str) -> Result<Map<String, Val
     match object.get("version").and_then(Value::as_u64) {
         Some(VERSION) => {}
         Some(v) if v > VERSION => {
-            return Err(Error::Unsupported(format!(
-                "the store has version {v}, this lmc-gpu reads {VERSION}: use a newer one"
-            )));
+            return Err(Error::Unsupported(
+                format!("the store has version {v}, this lmc-gpu reads {VERSION}: use a newer one")
+                    .into(),
+            ));
         }
         _ => return Err(damaged()),
     }

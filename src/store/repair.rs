@@ -4,7 +4,7 @@
 //! their own records. So all that can be lost with it is the policy.
 
 use super::{Locking, Policy, STEPS, Store, record::parse_stem};
-use crate::{Error, Options, Result};
+use crate::{Error, Result, archive::Overwrite};
 use std::{fs, path::Path};
 
 impl Store {
@@ -15,7 +15,8 @@ impl Store {
     /// # Errors
     /// `InvalidArgument` where there are no steps either, or the policy makes no sense;
     /// `Unsupported` for a store of a newer version; `Io`.
-    pub fn repair(root: &Path, policy: Option<Policy>) -> Result<Store> {
+    pub fn repair(root: impl AsRef<Path>, policy: Option<Policy>) -> Result<Store> {
+        let root = root.as_ref();
         let fault = match (Store::open(root), policy.clone()) {
             (Ok(store), None) => return Ok(store),
             (Ok(mut store), Some(policy)) => {
@@ -36,9 +37,9 @@ impl Store {
         policy.check()?;
         let steps = root.join(STEPS);
         fs::create_dir_all(&steps).map_err(|e| Error::io("create", &steps, e))?;
-        let store = Store { root: root.to_owned(), policy, options: Options::default() };
+        let store = Store::at(root, policy);
         let _lock = store.lock(Locking::Wait)?;
-        store.write_policy(true)?;
+        store.write_policy(Overwrite::Files)?;
         Ok(store)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Snapshot, StepRecord, Store, record::stored_files};
 use crate::{
     Error, Result,
-    archive::{Archive, Overwrite, Restored},
+    archive::{Archive, OnDamage, Overwrite, Restored},
 };
 use std::path::Path;
 
@@ -39,17 +39,19 @@ impl Store {
         })?;
         // Another archive may be whole in itself.
         if stored_files(&archive)? != record.files {
-            return Err(Error::Corrupt(format!(
-                "step {}: {} is another archive than the one that was saved",
-                record.step, record.archive
-            )));
+            return Err(Error::Corrupt(
+                format!(
+                    "step {}: {} is another archive than the one that was saved",
+                    record.step, record.archive
+                )
+                .into(),
+            ));
         }
         Ok(archive)
     }
 
     /// Restores a step to `out`, which appears whole or not at all. Of existing output that is
-    /// replaced which `overwrite` says; `true` stands for [`Overwrite::Files`], `false` for
-    /// [`Overwrite::Refuse`].
+    /// replaced which `overwrite` says.
     ///
     /// # Errors
     /// As for [`Store::open_step`] and [`Archive::restore`]; `InvalidArgument` where `out` is,
@@ -57,13 +59,14 @@ impl Store {
     pub fn restore(
         &self,
         step: u64,
-        out: &Path,
-        overwrite: impl Into<Overwrite>,
+        out: impl AsRef<Path>,
+        overwrite: Overwrite,
     ) -> Result<Restored> {
-        let mut options = self.options.clone().with_overwrite(overwrite.into());
+        let mut options = self.reading.clone().with_overwrite(overwrite);
+        options.damage = OnDamage::Fail;
         options.protected.push(self.root.clone());
         let archive = self.open_step(step)?;
-        archive.restore(out, &options, false).map_err(|e| match e {
+        archive.restore(out, &options.restoring()).map_err(|e| match e {
             Error::InvalidArgument(_) => e,
             e => e.at(format_args!("step {step}")),
         })
@@ -75,7 +78,7 @@ impl Store {
     /// As for [`Store::open_step`], and what decoding reports.
     pub fn snapshot(&self, step: u64) -> Result<Snapshot> {
         let archive = self.open_step(step)?;
-        Snapshot::from_archive(&archive, &self.options)
+        Snapshot::from_archive(&archive, &self.reading.restoring())
             .map_err(|e| e.at(format_args!("step {step}")))
     }
 }

@@ -15,54 +15,80 @@ use super::{
     gc::Removed,
     record::{archive_name, stored_files},
 };
-use crate::{Error, Result, archive::Input};
+use crate::{
+    Error, Result,
+    archive::{Input, Overwrite},
+};
 use std::{
     path::Path,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
+/// What becomes of a step that exists already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// Saving it again is an error.
+    #[default]
+    Refuse,
+    /// It is replaced. Deltas to what it was before stay valid: its archive is kept for them.
+    Replace,
+}
+
+/// Whether a step is stored as a delta.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// Where the store's policy says so.
+    #[default]
+    ByPolicy,
+    /// Never: in full.
+    Full,
+}
+
+/// What is done after a save.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AfterSave {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// `gc` runs. A step that it would remove at once is refused.
+    Collect,
+}
+
 /// Choices for one save.
 #[derive(Clone, Debug, Default)]
-#[non_exhaustive]
 pub struct SaveOptions {
-    /// Whether a step that exists already is replaced. Default: that is an error. Deltas to what
-    /// it was before stay valid: its archive is kept for them.
-    pub replace: bool,
-    /// Whether the step is stored in full, whatever the policy says. Default `false`.
-    pub full: bool,
-    /// What to do while somebody else writes to the store. Default: wait.
-    pub locking: Locking,
-    /// Whether `gc` runs after the save. A step that it would remove at once is refused. Default
-    /// `false`.
-    pub gc: bool,
+    existing: Existing,
+    form: Form,
+    locking: Locking,
+    after: AfterSave,
 }
 
 impl SaveOptions {
-    /// Sets [`SaveOptions::replace`].
+    /// What becomes of a step that exists already. Default: that is an error.
     #[must_use]
-    pub fn with_replace(mut self, replace: bool) -> Self {
-        self.replace = replace;
+    pub fn with_existing(mut self, existing: Existing) -> Self {
+        self.existing = existing;
         self
     }
 
-    /// Sets [`SaveOptions::full`].
+    /// Whether the step is stored as a delta. Default: where the policy says so.
     #[must_use]
-    pub fn with_full(mut self, full: bool) -> Self {
-        self.full = full;
+    pub fn with_form(mut self, form: Form) -> Self {
+        self.form = form;
         self
     }
 
-    /// Sets [`SaveOptions::locking`].
+    /// What to do while somebody else writes to the store. Default: wait.
     #[must_use]
     pub fn with_locking(mut self, locking: Locking) -> Self {
         self.locking = locking;
         self
     }
 
-    /// Sets [`SaveOptions::gc`].
+    /// What is done after the save. Default: nothing.
     #[must_use]
-    pub fn with_gc(mut self, gc: bool) -> Self {
-        self.gc = gc;
+    pub fn with_after(mut self, after: AfterSave) -> Self {
+        self.after = after;
         self
     }
 }
@@ -90,12 +116,18 @@ impl Store {
     /// # Errors
     /// `InvalidArgument` where the step exists and is not to be replaced, or `gc` would remove it
     /// at once; what reading the source and writing the archive report, `Io` also where a file
-    /// changed while it was read, unless [`crate::Options::allow_changes`] is set.
-    pub fn save(&self, source: &Path, step: u64, options: &SaveOptions) -> Result<Saved> {
+    /// changed while it was read, unless
+    /// [`CompressOptions::with_changes`](crate::CompressOptions::with_changes) allows that.
+    pub fn save(
+        &self,
+        source: impl AsRef<Path>,
+        step: u64,
+        options: &SaveOptions,
+    ) -> Result<Saved> {
         let asked = Instant::now();
         let _lock = self.lock(options.locking)?;
         // Not before: what happens to the files during the wait is nobody's fault.
-        let input = self.open_input(source, &self.options)?;
+        let input = self.open_input(source.as_ref(), &self.options)?;
         self.save_locked(&input, step, options, None, asked)
     }
 
@@ -103,6 +135,7 @@ impl Store {
     ///
     /// # Errors
     /// As for [`Store::save`].
+    #[doc(hidden)]
     pub fn save_input(&self, input: &Input<'_>, step: u64, options: &SaveOptions) -> Result<Saved> {
         self.save_near(input, step, options, None)
     }
@@ -136,17 +169,17 @@ impl Store {
         for (path, e) in &listing.unreadable {
             notes.push(format!("{} cannot be read: {e}", path.display()));
         }
-        if self.record_path(step).exists() && !options.replace {
-            return Err(Error::InvalidArgument(format!(
-                "step {step} is saved already: --force replaces it"
-            )));
+        if self.record_path(step).exists() && options.existing == Existing::Refuse {
+            return Err(Error::InvalidArgument(
+                format!("step {step} is saved already: --force replaces it").into(),
+            ));
         }
-        if options.gc {
+        if options.after == AfterSave::Collect {
             self.refuse_unkept(step, &listing.steps)?;
         }
-        let base = match options.full {
-            true => None,
-            false => self.base_for(step, &listing.steps),
+        let base = match options.form {
+            Form::Full => None,
+            Form::ByPolicy => self.base_for(step, &listing.steps),
         };
         let mut written = self.write(input, step, base, near, &mut notes)?;
         if let Some(why) = self.does_not_pay(&written, &listing.steps) {
@@ -155,7 +188,7 @@ impl Store {
             self.remove_file(&name)?;
             notes.push(why);
         }
-        self.commit(&written, options.replace)?;
+        self.commit(&written, options.existing)?;
         if let Some(old) = listing.steps.iter().find(|r| r.step == step) {
             let needs = |r: &&StepRecord| r.step != step && r.archives().any(|a| a == old.archive);
             match listing.steps.iter().find(needs) {
@@ -170,7 +203,7 @@ impl Store {
                 }
             }
         }
-        if options.gc {
+        if options.after == AfterSave::Collect {
             removed.add(self.collect(&GcOptions::default())?);
         }
         Ok(Saved {
@@ -183,8 +216,12 @@ impl Store {
     }
 
     /// Writes the record. If that fails before the step exists, its archive goes.
-    pub(super) fn commit(&self, record: &StepRecord, replace: bool) -> Result<()> {
-        let written = self.write_json(&self.record_path(record.step), record.to_json(), replace);
+    pub(super) fn commit(&self, record: &StepRecord, existing: Existing) -> Result<()> {
+        let overwrite = match existing {
+            Existing::Refuse => Overwrite::Refuse,
+            Existing::Replace => Overwrite::Files,
+        };
+        let written = self.write_json(&self.record_path(record.step), record.to_json(), overwrite);
         if written.is_err() && !matches!(self.record(record.step), Ok(Some(r)) if r == *record) {
             let _ = self.remove_file(&record.archive);
         }

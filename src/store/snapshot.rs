@@ -7,7 +7,7 @@
 use super::DeviceTensor;
 use super::image::{Described, Image, Memory};
 use crate::{
-    Error, Options, Result,
+    Error, RestoreOptions, Result,
     archive::{Archive, Input},
     container::EntryKind,
     dtype::Dtype,
@@ -89,11 +89,14 @@ impl Tensor {
     ) -> Result<Tensor> {
         let (name, bytes) = (name.into(), bytes.into());
         if dtype.tensor_len(shape) != Some(bytes.len() as u64) {
-            return Err(Error::InvalidArgument(format!(
-                "tensor \"{name}\": {} bytes do not make a tensor of type {dtype} and shape \
+            return Err(Error::InvalidArgument(
+                format!(
+                    "tensor \"{name}\": {} bytes do not make a tensor of type {dtype} and shape \
                  {shape:?}",
-                bytes.len()
-            )));
+                    bytes.len()
+                )
+                .into(),
+            ));
         }
         Ok(Tensor { name, dtype, shape: shape.to_vec(), bytes })
     }
@@ -194,10 +197,11 @@ impl Snapshot {
     /// # Errors
     /// `InvalidArgument` for bad paths, types that safetensors files do not have, and names that
     /// stand twice.
+    #[doc(hidden)]
     pub fn to_input(&self) -> Result<Input<'static>> {
         let mut files: Vec<(String, Box<dyn Source>)> = Vec::new();
         for (path, content) in &self.files {
-            let image = image_of(content).map_err(|e| e.at(path))?;
+            let image = image_of(content).map_err(|e| e.in_file(path))?;
             files.push((path.clone(), Box::new(image)));
         }
         Input::from_files(files)
@@ -208,7 +212,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// What decoding reports; `LimitExceeded` where memory does not suffice.
-    pub fn from_archive(archive: &Archive<'_>, options: &Options) -> Result<Snapshot> {
+    pub fn from_archive(archive: &Archive<'_>, options: &RestoreOptions) -> Result<Snapshot> {
         let mut all = Vec::new();
         let room = usize::try_from(archive.total_len()).map(|len| all.try_reserve_exact(len));
         if !matches!(room, Ok(Ok(()))) {
@@ -223,10 +227,10 @@ impl Snapshot {
             let part = Part { all: all.clone(), from: start, to: start + entry.len as usize };
             start = part.to;
             if entry.kind != EntryKind::Directory {
-                let content = content_of(&part).map_err(|e| e.at(&entry.path))?;
+                let content = content_of(&part).map_err(|e| e.in_file(&entry.path))?;
                 let path = entry.path.as_str().ok_or_else(|| {
                     let why = "a snapshot has only files whose names are UTF-8";
-                    Error::Unsupported(why.into()).at(&entry.path)
+                    Error::Unsupported(why.into()).in_file(&entry.path)
                 })?;
                 snapshot.files.push((path.to_owned(), content));
             }
@@ -287,7 +291,8 @@ impl Source for Part {
 
 fn content_of(file: &Part) -> Result<Content> {
     let parsed = format::parse(file)?;
-    if parsed.format != Format::Safetensors {
+    // What is odd about a file is not in its tensors.
+    if parsed.format != Format::Safetensors || !parsed.notes.is_empty() {
         return Ok(Content::Bytes(file.clone().into()));
     }
     let mut found = parsed.tensors;

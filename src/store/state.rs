@@ -19,8 +19,13 @@
 //! with its state or without. A step that a later one with state is a delta to keeps its own: it
 //! gives it up when that one does.
 
-use super::{Policy, StepRecord, Store, StoredFile, gc::Removed};
-use crate::{Result, archive::Input, container::EntryKind, source::Source};
+use super::{Collecting, Existing, Policy, StepRecord, Store, StoredFile, gc::Removed};
+use crate::{
+    Result,
+    archive::{Input, Overwrite},
+    container::EntryKind,
+    source::Source,
+};
 use std::{collections::HashSet, fs};
 
 /// What names of files and directories that hold an optimizer's state begin with.
@@ -50,10 +55,11 @@ impl Store {
         &self,
         policy: &Policy,
         steps: &[StepRecord],
-        dry_run: bool,
+        collecting: Collecting,
         removed: &mut Removed,
     ) -> Result<()> {
         let Some(last) = policy.state_last else { return Ok(()) };
+        let dry_run = collecting == Collecting::DryRun;
         let with = steps.len().saturating_sub(usize::try_from(last).unwrap_or(usize::MAX));
         let (without, with) = steps.split_at(with);
         let needed: HashSet<&str> = with.iter().flat_map(StepRecord::archives).collect();
@@ -95,11 +101,11 @@ impl Store {
         let pays = written.iter().map(|r| r.archive_bytes).sum::<u64>() < freed;
         for (record, made) in chain.iter().zip(&written) {
             if pays {
-                self.commit(made, true)?;
+                self.commit(made, Existing::Replace)?;
             } else {
                 self.remove_file(&made.archive)?;
                 let keeps = StepRecord { keeps_state: true, ..(*record).clone() };
-                self.write_json(&self.record_path(record.step), keeps.to_json(), true)?;
+                self.write_json(&self.record_path(record.step), keeps.to_json(), Overwrite::Files)?;
             }
         }
         Ok(pays)
@@ -112,9 +118,10 @@ impl Store {
     ) -> Result<StepRecord> {
         let archive = self.open_record(record)?;
         let mut files = Vec::new();
-        for (i, entry) in archive.manifest.entries.iter().enumerate() {
+        for (i, entry) in archive.entries().iter().enumerate() {
             if entry.kind != EntryKind::Directory && !is_state(&entry.path.to_text()) {
-                files.push((entry.path.clone(), Box::new(archive.file(i)) as Box<dyn Source + '_>));
+                files
+                    .push((entry.path.clone(), Box::new(archive.file(i)?) as Box<dyn Source + '_>));
             }
         }
         let input = Input::from_files(files)?;

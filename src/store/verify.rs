@@ -1,7 +1,7 @@
 //! Whether every step can be restored, and what depends on what is damaged.
 
 use super::{StepRecord, Store};
-use crate::Result;
+use crate::{Result, archive::OnDamage};
 use std::collections::BTreeSet;
 
 /// What verifying found of one step.
@@ -101,7 +101,8 @@ impl Store {
                 record.archive_bytes
             ));
         }
-        match archive.verify(&self.options, true) {
+        let options = self.reading.clone().with_damage(OnDamage::Fill);
+        match archive.verify(&options.restoring()) {
             Err(e) => problems.push(e.to_string()),
             Ok(restored) => {
                 *bytes += restored.bytes;

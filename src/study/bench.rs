@@ -115,6 +115,8 @@ pub fn codec(name: &str, threads: usize) -> Result<Box<dyn Codec>> {
     let codec = method::by_name(name, threads).or_else(|| baseline::by_name(name, threads));
     codec.ok_or_else(|| {
         let known = format!("{}, {}", method::names().join(", "), baseline::names().join(", "));
-        Error::InvalidArgument(format!("no method or baseline is called {name}; there are {known}"))
+        Error::InvalidArgument(
+            format!("no method or baseline is called {name}; there are {known}").into(),
+        )
     })
 }

@@ -34,13 +34,20 @@ use crate::codec::study::Method;
 use crate::{
     dtype::{Dtype, Fields},
     error::{Error, Result},
+    simd::Level,
 };
 
 /// The preset of every LZMA stream.
 pub const XZ_PRESET: u32 = 6;
 
 /// Appends the coded `bytes` to `out`. Fails only on chunks of 4 GiB and more.
-pub fn encode(method: Method, dtype: Dtype, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub fn encode(
+    level: Level,
+    method: Method,
+    dtype: Dtype,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
     if u32::try_from(bytes.len()).is_err() {
         return Err(Error::InvalidArgument("a chunk of 4 GiB or more".into()));
     }
@@ -48,35 +55,45 @@ pub fn encode(method: Method, dtype: Dtype, bytes: &[u8], out: &mut Vec<u8>) -> 
     let (words, tail) = bytes.split_at(bytes.len() - bytes.len() % layout.word_len);
     out.extend_from_slice(tail);
     match method {
-        Method::Lmc | Method::Plmc => lmc::encode(layout.word_len, words, out),
-        Method::LmcPlain => lmc::encode(1, words, out),
+        Method::Lmc | Method::Plmc => lmc::encode(level, layout.word_len, words, out),
+        Method::LmcPlain => lmc::encode(level, 1, words, out),
         Method::Sem => sem::encode(&layout, words, out),
         Method::Xz => xz::put(words, out)?,
-        Method::ByteplaneXz => xz::encode_groups(layout.word_len, words, out)?,
-        Method::BitplaneXz => planes::encode(&layout, planes::Order::AsIs, words, out)?,
-        Method::ClassGroupXz => planes::encode(&layout, planes::Order::Class, words, out)?,
-        Method::ExponentGroupXz => planes::encode(&layout, planes::Order::Exponent, words, out)?,
+        Method::ByteplaneXz => xz::encode_groups(level, layout.word_len, words, out)?,
+        Method::BitplaneXz => planes::encode(level, &layout, planes::Order::AsIs, words, out)?,
+        Method::ClassGroupXz => planes::encode(level, &layout, planes::Order::Class, words, out)?,
+        Method::ExponentGroupXz => {
+            planes::encode(level, &layout, planes::Order::Exponent, words, out)?
+        }
     }
     Ok(())
 }
 
 /// Fills `out` with the bytes that `payload` codes. What it allocates is bounded by a small
 /// multiple of `out`, whatever the payload says.
-pub fn decode(method: Method, dtype: Dtype, payload: &[u8], out: &mut [u8]) -> Result<()> {
+pub fn decode(
+    level: Level,
+    method: Method,
+    dtype: Dtype,
+    payload: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
     let layout = Layout::of(dtype);
     let (words, tail) = out.split_at_mut(out.len() - out.len() % layout.word_len);
     let mut rest = payload;
     tail.copy_from_slice(take(&mut rest, tail.len())?);
     let rest = &mut rest;
     match method {
-        Method::Lmc | Method::Plmc => lmc::decode(layout.word_len, rest, words)?,
-        Method::LmcPlain => lmc::decode(1, rest, words)?,
+        Method::Lmc | Method::Plmc => lmc::decode(level, layout.word_len, rest, words)?,
+        Method::LmcPlain => lmc::decode(level, 1, rest, words)?,
         Method::Sem => sem::decode(&layout, rest, words)?,
         Method::Xz => xz::get(rest, words)?,
-        Method::ByteplaneXz => xz::decode_groups(layout.word_len, rest, words)?,
-        Method::BitplaneXz => planes::decode(&layout, planes::Order::AsIs, rest, words)?,
-        Method::ClassGroupXz => planes::decode(&layout, planes::Order::Class, rest, words)?,
-        Method::ExponentGroupXz => planes::decode(&layout, planes::Order::Exponent, rest, words)?,
+        Method::ByteplaneXz => xz::decode_groups(level, layout.word_len, rest, words)?,
+        Method::BitplaneXz => planes::decode(level, &layout, planes::Order::AsIs, rest, words)?,
+        Method::ClassGroupXz => planes::decode(level, &layout, planes::Order::Class, rest, words)?,
+        Method::ExponentGroupXz => {
+            planes::decode(level, &layout, planes::Order::Exponent, rest, words)?
+        }
     }
     match rest.is_empty() {
         true => Ok(()),
@@ -88,7 +105,7 @@ pub fn decode(method: Method, dtype: Dtype, payload: &[u8], out: &mut [u8]) -> R
 /// their runs shortened.
 pub fn visit_lmc_symbols(dtype: Dtype, bytes: &[u8], visit: impl FnMut(&[u8])) {
     let word_len = Layout::of(dtype).word_len;
-    lmc::visit(word_len, &bytes[..bytes.len() - bytes.len() % word_len], visit);
+    lmc::visit(Level::best(), word_len, &bytes[..bytes.len() - bytes.len() % word_len], visit);
 }
 
 /// Bytes of the words that are taken apart into byte groups; 1 where there is nothing to group.

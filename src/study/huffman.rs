@@ -34,7 +34,7 @@ mod avx512;
 mod tests;
 
 use self::{codebook::Codebook, table::Table};
-use crate::simd::{Isa, Level};
+use crate::simd::{Level, dispatch};
 
 /// Symbols that share a codebook.
 pub const BLOCK_LEN: usize = 1 << 16;
@@ -113,20 +113,16 @@ fn encode_block(level: Level, block: &[u8], scratch: &mut Scratch, out: &mut Vec
     for part in quarters(block.len()) {
         let symbols = &block[part];
         let start = at;
-        at = match level.isa() {
-            Isa::Scalar => scalar::encode(&book, symbols, &mut scratch.streams, at),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` with this `Isa` is only made after AVX2 and BMI2 were detected.
-            Isa::Avx2 => unsafe {
+        at = dispatch!(level,
+            Avx512 => avx512::encode(&book, symbols, &mut scratch.streams, at),
+            Avx2 => {
                 if start == 0 {
-                    avx2::fill_pairs(&book, &mut scratch.pairs);
+                avx2::fill_pairs(&book, &mut scratch.pairs);
                 }
                 avx2::encode(&book, &scratch.pairs, symbols, &mut scratch.streams, at)
-            },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` with this `Isa` is only made after AVX-512 was detected.
-            Isa::Avx512 => unsafe { avx512::encode(&book, symbols, &mut scratch.streams, at) },
-        };
+                },
+            _ => scalar::encode(&book, symbols, &mut scratch.streams, at),
+        );
         out.extend_from_slice(&((at - start) as u16).to_le_bytes());
     }
     if out.len() - mark + at > block.len() {
@@ -180,21 +176,17 @@ fn decode_block<'a>(
                 (*stream, rest) = rest.split_at_checked(usize::from(len))?;
             }
             table.fill_single(&book);
-            let done = match level.isa() {
-                Isa::Scalar => scalar::decode(table, streams, out, [0; N_STREAMS], [0; N_STREAMS]),
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: a `Level` with this `Isa` is only made after BMI2 was detected.
-                Isa::Avx2 => unsafe {
-                    table.fill_multiple();
-                    avx2::decode(table, streams, out)
-                },
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: a `Level` with this `Isa` is only made after AVX-512 was detected.
-                Isa::Avx512 => unsafe {
+            let done = dispatch!(level,
+                Avx512 => {
                     avx512::fill_multiple(table);
                     avx2::decode(table, streams, out)
-                },
-            };
+                    },
+                Avx2 => {
+                    table.fill_multiple();
+                    avx2::decode(table, streams, out)
+                    },
+                _ => scalar::decode(table, streams, out, [0; N_STREAMS], [0; N_STREAMS]),
+            );
             done.then_some(rest)
         }
         _ => None,

@@ -14,10 +14,10 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-
 #[cfg(target_arch = "x86_64")]
-use crate::simd::Isa;
-use crate::simd::Level;
+mod vector;
+
+use crate::simd::{Level, dispatch};
 
 /// Bytes of one plane of `n_words` words.
 pub const fn plane_len(n_words: usize) -> usize {
@@ -31,15 +31,11 @@ pub const fn plane_len(n_words: usize) -> usize {
 /// `8 * word_len` planes of [`plane_len`] bytes.
 pub fn planes(level: Level, word_len: usize, words: &[u8], planes: &mut [u8]) {
     let n = check(word_len, words.len(), planes.len());
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::planes(word_len, words, planes) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Isa::Avx512 => unsafe { avx512::planes(word_len, words, planes) },
+    dispatch!(level,
+        Avx512 => avx512::planes(word_len, words, planes),
+        Avx2 => avx2::planes(word_len, words, planes),
         _ => planes_scalar(word_len, 0..n, words, planes),
-    }
+    )
 }
 
 /// Inverse of [`planes`].
@@ -48,15 +44,11 @@ pub fn planes(level: Level, word_len: usize, words: &[u8], planes: &mut [u8]) {
 /// As [`planes`].
 pub fn words(level: Level, word_len: usize, planes: &[u8], words: &mut [u8]) {
     let n = check(word_len, words.len(), planes.len());
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::words(word_len, planes, words) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Isa::Avx512 => unsafe { avx512::words(word_len, planes, words) },
+    dispatch!(level,
+        Avx512 => avx512::words(word_len, planes, words),
+        Avx2 => avx2::words(word_len, planes, words),
         _ => words_scalar(word_len, 0..n, planes, words),
-    }
+    )
 }
 
 /// The number of words, once the lengths are found to fit each other.

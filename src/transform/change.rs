@@ -14,9 +14,10 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Isa;
-use crate::{simd::Level, transform::bitplane::plane_len};
+use crate::{
+    simd::{Level, dispatch},
+    transform::bitplane::plane_len,
+};
 
 /// Sets the masks of the words (1, 2, 4 or 8 bytes each) in which `a` and `b` differ. Returns how
 /// many there are.
@@ -31,15 +32,11 @@ pub fn masks(level: Level, word_len: usize, a: &[u8], b: &[u8], masks: &mut [u64
     let whole = a.len() / (64 * word_len);
     let at = whole * 64 * word_len;
     let (head, tail) = masks.split_at_mut(whole);
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::masks(word_len, &a[..at], &b[..at], head) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Isa::Avx512 => unsafe { avx512::masks(word_len, &a[..at], &b[..at], head) },
+    dispatch!(level,
+        Avx512 => avx512::masks(word_len, &a[..at], &b[..at], head),
+        Avx2 => avx2::masks(word_len, &a[..at], &b[..at], head),
         _ => scalar(word_len, &a[..at], &b[..at], head),
-    }
+    );
     scalar(word_len, &a[at..], &b[at..], tail);
     masks.iter().map(|m| u64::from(m.count_ones())).sum()
 }

@@ -15,9 +15,7 @@
 //! The scalar loops are what the compiler vectorises best, so the variants are these loops
 //! compiled for each level rather than intrinsics.
 
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Isa;
-use crate::simd::Level;
+use crate::simd::{Level, for_every_level};
 
 /// A signed integer as wide as a word.
 trait Word: Copy {
@@ -60,15 +58,7 @@ macro_rules! each {
 /// Where the slices differ in length.
 pub fn xor(level: Level, a: &[u8], b: &[u8], out: &mut [u8]) {
     assert!(a.len() == b.len() && a.len() == out.len());
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::xor(a, b, out) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Isa::Avx512 => unsafe { avx512::xor(a, b, out) },
-        _ => xor_scalar(a, b, out),
-    }
+    xor_each(level, a, b, out);
 }
 
 /// Writes the order-preserving differences `words - base`. `word_len` is 1, 2, 4 or 8.
@@ -77,15 +67,7 @@ pub fn xor(level: Level, a: &[u8], b: &[u8], out: &mut [u8]) {
 /// Where the slices differ in length, or that length is not a multiple of `word_len`.
 pub fn diff(level: Level, word_len: usize, words: &[u8], base: &[u8], delta: &mut [u8]) {
     check(word_len, words, base, delta);
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::diff(word_len, words, base, delta) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Isa::Avx512 => unsafe { avx512::diff(word_len, words, base, delta) },
-        _ => diff_scalar(word_len, words, base, delta),
-    }
+    diff_each(level, word_len, words, base, delta);
 }
 
 /// Inverse of [`diff`]: writes the words that differ from `base` by `delta`.
@@ -94,15 +76,7 @@ pub fn diff(level: Level, word_len: usize, words: &[u8], base: &[u8], delta: &mu
 /// Where the slices differ in length, or that length is not a multiple of `word_len`.
 pub fn undo(level: Level, word_len: usize, delta: &[u8], base: &[u8], words: &mut [u8]) {
     check(word_len, delta, base, words);
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::undo(word_len, delta, base, words) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        Isa::Avx512 => unsafe { avx512::undo(word_len, delta, base, words) },
-        _ => undo_scalar(word_len, delta, base, words),
-    }
+    undo_each(level, word_len, delta, base, words);
 }
 
 fn check(word_len: usize, a: &[u8], b: &[u8], out: &[u8]) {
@@ -110,15 +84,16 @@ fn check(word_len: usize, a: &[u8], b: &[u8], out: &[u8]) {
     assert!(a.len() == b.len() && a.len() == out.len() && a.len().is_multiple_of(word_len));
 }
 
-#[inline(always)]
-fn xor_scalar(a: &[u8], b: &[u8], out: &mut [u8]) {
+for_every_level! {
+fn xor_each(a: &[u8], b: &[u8], out: &mut [u8]) {
     for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
         *out = a ^ b;
     }
 }
+}
 
-#[inline(always)]
-fn diff_scalar(word_len: usize, words: &[u8], base: &[u8], delta: &mut [u8]) {
+for_every_level! {
+fn diff_each(word_len: usize, words: &[u8], base: &[u8], delta: &mut [u8]) {
     match word_len {
         1 => each!(i8, words, base, delta, |w, b| order(w).wrapping_sub(order(b))),
         2 => each!(i16, words, base, delta, |w, b| order(w).wrapping_sub(order(b))),
@@ -126,9 +101,10 @@ fn diff_scalar(word_len: usize, words: &[u8], base: &[u8], delta: &mut [u8]) {
         _ => each!(i64, words, base, delta, |w, b| order(w).wrapping_sub(order(b))),
     }
 }
+}
 
-#[inline(always)]
-fn undo_scalar(word_len: usize, delta: &[u8], base: &[u8], words: &mut [u8]) {
+for_every_level! {
+fn undo_each(word_len: usize, delta: &[u8], base: &[u8], words: &mut [u8]) {
     match word_len {
         1 => each!(i8, delta, base, words, |d, b| order(order(b).wrapping_add(d))),
         2 => each!(i16, delta, base, words, |d, b| order(order(b).wrapping_add(d))),
@@ -136,35 +112,7 @@ fn undo_scalar(word_len: usize, delta: &[u8], base: &[u8], words: &mut [u8]) {
         _ => each!(i64, delta, base, words, |d, b| order(order(b).wrapping_add(d))),
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-macro_rules! level {
-    ($name:ident, $features:literal) => {
-        mod $name {
-            #[target_feature(enable = $features)]
-            pub(super) fn xor(a: &[u8], b: &[u8], out: &mut [u8]) {
-                super::xor_scalar(a, b, out);
-            }
-
-            #[target_feature(enable = $features)]
-            pub(super) fn diff(word_len: usize, words: &[u8], base: &[u8], delta: &mut [u8]) {
-                super::diff_scalar(word_len, words, base, delta);
-            }
-
-            #[target_feature(enable = $features)]
-            pub(super) fn undo(word_len: usize, delta: &[u8], base: &[u8], words: &mut [u8]) {
-                super::undo_scalar(word_len, delta, base, words);
-            }
-        }
-    };
 }
-#[cfg(target_arch = "x86_64")]
-level!(avx2, "avx2,bmi1,bmi2,lzcnt,popcnt");
-#[cfg(target_arch = "x86_64")]
-level!(
-    avx512,
-    "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
-);
 
 #[cfg(test)]
 mod tests {
@@ -183,7 +131,7 @@ mod tests {
             for word_len in [1, 2, 4, 8] {
                 let (words, base) = (sample(n_words * word_len, 1), sample(n_words * word_len, 77));
                 let (mut want, mut got) = (vec![0; words.len()], vec![1; words.len()]);
-                diff_scalar(word_len, &words, &base, &mut want);
+                diff_each(Level::SCALAR, word_len, &words, &base, &mut want);
                 for level in Level::available() {
                     diff(level, word_len, &words, &base, &mut got);
                     assert_eq!(got, want, "diff {level:?} {word_len} {n_words}");

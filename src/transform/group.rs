@@ -9,10 +9,10 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-
 #[cfg(target_arch = "x86_64")]
-use crate::simd::Isa;
-use crate::simd::Level;
+mod vector;
+
+use crate::simd::{Level, dispatch};
 
 /// Writes one plane for each byte of a word; `planes.len()` (2, 4 or 8) is the word's length.
 ///
@@ -45,27 +45,19 @@ pub fn join(level: Level, planes: &[&[u8]], bytes: &mut [u8]) {
 }
 
 fn split_wide<const W: usize>(level: Level, bytes: &[u8], planes: &mut [&mut [u8]]) {
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::split::<W>(bytes, planes) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::split::<W>(bytes, planes) },
+    dispatch!(level,
+        Avx512 => avx512::split::<W>(bytes, planes),
+        Avx2 => avx2::split::<W>(bytes, planes),
         _ => split_scalar::<W>(0, bytes, planes),
-    }
+    )
 }
 
 fn join_wide<const W: usize>(level: Level, planes: &[&[u8]], bytes: &mut [u8]) {
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::join::<W>(planes, bytes) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::join::<W>(planes, bytes) },
+    dispatch!(level,
+        Avx512 => avx512::join::<W>(planes, bytes),
+        Avx2 => avx2::join::<W>(planes, bytes),
         _ => join_scalar::<W>(0, planes, bytes),
-    }
+    )
 }
 
 /// Words whose planes are written one by one.

@@ -39,18 +39,18 @@ mod escape;
 mod head;
 mod portable;
 mod scalar;
-mod stats;
+mod sign;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod vector;
 mod wide;
 
 pub use escape::{escapes, escapes_of_heads};
 pub use head::{heads, words_of_heads};
-pub use stats::{Stats, stats};
+pub use sign::sign;
 
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Isa;
-use crate::simd::Level;
+use crate::simd::{Level, dispatch};
 
 /// How words are split; see the module's diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,15 +162,11 @@ pub fn split(level: Level, fields: &Split, bytes: &[u8], planes: PlanesMut<'_>) 
     if fields.word_bits == 64 {
         return wide::split(level, fields, bytes, planes);
     }
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::split(fields, bytes, planes) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::split(fields, bytes, planes) },
+    dispatch!(level,
+        Avx512 => avx512::split(fields, bytes, planes),
+        Avx2 => avx2::split(fields, bytes, planes),
         _ => portable::split(fields, bytes, planes),
-    }
+    )
 }
 
 /// Inverse of [`split`]. `escapes` are the values of `s` behind the symbols 255 of a window, in
@@ -191,15 +187,13 @@ pub fn join(
     assert!(fields.is_valid() && bytes.len() == n * fields.word_len());
     fields.check(n, planes.symbols.len(), planes.rest_lo.len(), planes.rest_hi.len());
     assert!(planes.tails.len() == fields.n_tails() && planes.tails.iter().all(|t| t.len() == n));
-    let escaped = match (fields.word_bits, level.isa()) {
-        (64, _) => wide::join(level, fields, planes, bytes),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        (_, Isa::Avx512) => unsafe { avx512::join(fields, planes, bytes) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        (_, Isa::Avx2) => unsafe { avx2::join(fields, planes, bytes) },
-        _ => portable::join(fields, planes, bytes),
+    let escaped = match fields.word_bits {
+        64 => wide::join(level, fields, planes, bytes),
+        _ => dispatch!(level,
+            Avx512 => avx512::join(fields, planes, bytes),
+            Avx2 => avx2::join(fields, planes, bytes),
+            _ => portable::join(fields, planes, bytes),
+        ),
     };
     !escaped || escape::patch_words(fields, planes.symbols, escapes, bytes)
 }
@@ -257,15 +251,11 @@ fn split_head_planes(
     shifts: Option<&[u8]>,
     planes: PlanesMut<'_>,
 ) -> usize {
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::split_heads(fields, heads, shifts, planes) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::split_heads(fields, heads, shifts, planes) },
+    dispatch!(level,
+        Avx512 => avx512::split_heads(fields, heads, shifts, planes),
+        Avx2 => avx2::split_heads(fields, heads, shifts, planes),
         _ => portable::split_heads(fields, heads, shifts, planes),
-    }
+    )
 }
 
 /// [`join_heads`] without its checks, and with wrong words where escapes are; whether there are.
@@ -276,13 +266,9 @@ fn join_head_planes(
     shifts: Option<&[u8]>,
     heads: &mut [u16],
 ) -> bool {
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::join_heads(fields, planes, shifts, heads) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::join_heads(fields, planes, shifts, heads) },
+    dispatch!(level,
+        Avx512 => avx512::join_heads(fields, planes, shifts, heads),
+        Avx2 => avx2::join_heads(fields, planes, shifts, heads),
         _ => portable::join_heads(fields, planes, shifts, heads),
-    }
+    )
 }

@@ -5,7 +5,10 @@ use crate::{
     kill::{kill, start},
     store::{holds, source, steps},
 };
-use lmc_gpu::store::{Policy, SaveOptions, Store};
+use lmc_gpu::{
+    Overwrite,
+    store::{Policy, SaveOptions, Store},
+};
 use std::{
     collections::BTreeMap,
     fs,
@@ -32,11 +35,11 @@ impl Made {
                 .with_full_every(full_every)
                 .with_max_chain(chain)
                 .with_rebase_above(1.0);
-            let store = Store::init(&dir.path().join(format!("{k}")), policy).unwrap();
+            let store = Store::init(dir.path().join(format!("{k}")), policy).unwrap();
             let mut model = Model::new();
             for i in 0..12 {
                 let (step, version) = (1 + i * [2, 3, 5][k] + i % 2, i % 6);
-                store.save(&source(dir.path(), version), step, &SaveOptions::default()).unwrap();
+                store.save(source(dir.path(), version), step, &SaveOptions::default()).unwrap();
                 model.insert(step, version);
             }
             stores.push(model);
@@ -109,7 +112,7 @@ impl Made {
 fn restores(store: &Store, dir: &Path, step: u64, version: u64) -> Result<(), String> {
     let out = dir.join("out");
     let _ = fs::remove_dir_all(&out);
-    store.restore(step, &out, false).map_err(|e| format!("step {step}: {e}"))?;
+    store.restore(step, &out, Overwrite::Refuse).map_err(|e| format!("step {step}: {e}"))?;
     holds(&out, version).then_some(()).ok_or_else(|| format!("step {step} restores other bytes"))
 }
 

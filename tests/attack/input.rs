@@ -6,8 +6,8 @@ use crate::{
     golden, promise,
 };
 use lmc_gpu::{
-    Archive, Error, Options,
-    archive::{Base, compress_path},
+    Archive, Base, Error, compress_path,
+    internals::archive::Options,
     store::{Policy, SaveOptions, Store},
 };
 use std::{
@@ -64,17 +64,17 @@ fn input_that_changes_is_refused_or_makes_an_archive_that_verifies() {
             let made = match kind {
                 0 | 1 => (|| {
                     let base = match kind {
-                        1 => Some(Base::open(&base, &[], &options)?),
+                        1 => Some(Base::open_with(&base, &[], &options)?),
                         _ => None,
                     };
                     let out = dir.path().join("out.lmc");
                     let with_base = options.clone().with_base(base);
-                    compress_path(&new, &out, &with_base)?;
+                    compress_path(&new, &out, &with_base.compressing())?;
                     Ok((out, kind == 1))
                 })()
                 .map(|(out, is_delta)| check(&out, is_delta.then_some(&base), &options, &stop)),
                 _ => (|| {
-                    let store = Store::init(&dir.path().join("run"), Policy::default())?;
+                    let store = Store::init(dir.path().join("run"), Policy::default())?;
                     if kind == 3 {
                         store.save(&base, 1, &SaveOptions::default())?;
                     }
@@ -110,12 +110,12 @@ fn check(
     stop.store(true, Relaxed);
     let mut options = options.clone();
     if let Some(base) = base {
-        let base = Base::open(base, &[], &options).map_err(|e| e.to_string())?;
+        let base = Base::open_with(base, &[], &options).map_err(|e| e.to_string())?;
         options = options.with_base(Some(base));
     }
-    let archive = Archive::open(out, options.limits).map_err(|e| e.to_string())?;
+    let archive = Archive::open(out, &options.restoring()).map_err(|e| e.to_string())?;
     let attached = options.base.as_ref().map_or(Ok(()), |base| archive.attach_base(base));
-    match attached.and_then(|()| archive.verify(&options, false)) {
+    match attached.and_then(|()| archive.verify(&options.restoring())) {
         Err(e) if base.is_some() && !matches!(e, Error::BaseMismatch(_)) => Err(e.to_string()),
         Err(e) if base.is_none() => Err(e.to_string()),
         _ => Ok(()),

@@ -52,7 +52,7 @@ impl Attacked {
     fn new() -> Attacked {
         let dir = tempfile::tempdir().unwrap();
         let policy = Policy::default().with_rebase_above(1.0).with_keep_last(Some(KEPT as u64));
-        let store = Store::init(&dir.path().join("run"), policy).unwrap();
+        let store = Store::init(dir.path().join("run"), policy).unwrap();
         let span = Duration::from_millis(40);
         let mut attacked = Attacked { dir, store, model: BTreeMap::new(), next: 1, span };
         let begun = Instant::now();

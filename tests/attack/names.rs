@@ -6,8 +6,8 @@ use crate::{
     promise,
 };
 use lmc_gpu::{
-    Archive, Options,
-    archive::{Base, compress_path, compress_reader, verify_stream},
+    Archive, Base, compress_path,
+    internals::archive::{Options, compress_reader, verify_stream},
 };
 use std::{
     collections::BTreeMap,
@@ -114,26 +114,26 @@ fn plant(dir: &Path, rng: &mut Rng) -> PathBuf {
 /// Compresses what is at `from` and restores it: `false` where it is refused.
 fn round_trip(dir: &Path, from: &Path, base: Option<&Path>) -> Result<bool, String> {
     let options = Options::default().with_threads(1);
-    let base = match base.map(|base| Base::open(base, &[], &options)) {
+    let base = match base.map(|base| Base::open_with(base, &[], &options)) {
         Some(Err(_)) => return Ok(false),
         base => base.and_then(Result::ok),
     };
     let options = options.with_base(base);
     let out = dir.join("out.lmc");
-    if compress_path(from, &out, &options).is_err() {
+    if compress_path(from, &out, &options.compressing()).is_err() {
         return match out.exists() {
             true => Err("refused, and an archive is there".into()),
             false => Ok(false),
         };
     }
-    let archive = Archive::open(&out, options.limits).map_err(|e| e.to_string())?;
+    let archive = Archive::open(&out, &options.restoring()).map_err(|e| e.to_string())?;
     if let Some(base) = &options.base {
         archive.attach_base(base).map_err(|e| e.to_string())?;
     }
     let bytes = fs::read(&out).unwrap();
-    verify_stream(&mut &bytes[..], &options, false).map_err(|e| format!("forward: {e}"))?;
+    verify_stream(&mut &bytes[..], &options.restoring()).map_err(|e| format!("forward: {e}"))?;
     let back = dir.join("back");
-    archive.restore(&back, &options, false).map_err(|e| e.to_string())?;
+    archive.restore(&back, &options.restoring()).map_err(|e| e.to_string())?;
     let same = match from.is_dir() {
         true => tree(from) == tree(&back),
         false => fs::read(from).unwrap() == fs::read(&back).unwrap(),
@@ -144,11 +144,11 @@ fn round_trip(dir: &Path, from: &Path, base: Option<&Path>) -> Result<bool, Stri
 /// An archive of a pipe called `name`.
 fn piped(name: &str) -> Result<bool, String> {
     let (options, mut bytes) = (Options::default().with_threads(1), Vec::new());
-    if compress_reader(&mut &b"some bytes"[..], name, &mut bytes, &options).is_err() {
+    if compress_reader(&mut &b"some bytes"[..], name, &mut bytes, &options.compressing()).is_err() {
         return Ok(false);
     }
-    Archive::from_bytes(&bytes, options.limits).map_err(|e| format!("{name:?}: {e}"))?;
-    verify_stream(&mut &bytes[..], &options, false).map_err(|e| format!("{name:?}: {e}"))?;
+    Archive::from_bytes(&bytes, &options.restoring()).map_err(|e| format!("{name:?}: {e}"))?;
+    verify_stream(&mut &bytes[..], &options.restoring()).map_err(|e| format!("{name:?}: {e}"))?;
     Ok(true)
 }
 

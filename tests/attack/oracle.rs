@@ -9,10 +9,11 @@ use crate::{
     table,
 };
 use lmc_gpu::{
-    Archive, Error,
-    archive::{decompress_to_writer, verify_stream},
-    container::Limits,
-    simd::Level,
+    Archive, Error, Limits, OnDamage,
+    internals::{
+        archive::{Options, decompress_to_writer, verify_stream},
+        simd::Level,
+    },
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -30,33 +31,33 @@ fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-fn seek(subject: &Subject, bytes: &[u8], options: &lmc_gpu::Options, also: bool) -> Outcome {
-    let archive = Archive::from_bytes(bytes, options.limits)?;
+fn seek(subject: &Subject, bytes: &[u8], options: &Options, also: bool) -> Outcome {
+    let archive = Archive::from_bytes(bytes, &options.restoring())?;
     if let Some(base) = &subject.base {
         archive.attach_base(base)?;
     }
     let len = archive.total_len();
     if also {
-        let _ = archive.verify(options, true);
+        let _ = archive.verify(&options.restoring().with_damage(OnDamage::Fill));
     }
     if len > MOST {
-        return archive.verify(options, false).map(|_| None);
+        return archive.verify(&options.restoring()).map(|_| None);
     }
     let mut out = vec![0; len as usize];
-    archive.restore_all_into(&mut out, options)?;
+    archive.restore_all_into(&mut out, &options.restoring())?;
     Ok(Some(out))
 }
 
-fn forward(subject: &Subject, bytes: &[u8], options: &lmc_gpu::Options, also: bool) -> Outcome {
+fn forward(subject: &Subject, bytes: &[u8], options: &Options, also: bool) -> Outcome {
     if also {
-        let _ = verify_stream(&mut &bytes[..], options, true);
+        let _ = verify_stream(&mut &bytes[..], &options.restoring().with_damage(OnDamage::Fill));
     }
     let is_file = anatomy::manifest_body(bytes).is_some_and(|b| b.first() == Some(&0));
     if subject.is_directory || !is_file {
-        return verify_stream(&mut &bytes[..], options, false).map(|_| None);
+        return verify_stream(&mut &bytes[..], &options.restoring()).map(|_| None);
     }
     let mut out = Vec::new();
-    decompress_to_writer(&mut &bytes[..], &mut out, options).map(|_| Some(out))
+    decompress_to_writer(&mut &bytes[..], &mut out, &options.restoring()).map(|_| Some(out))
 }
 
 /// Hands an archive to both readers.

@@ -10,9 +10,11 @@ use crate::{
     subject::Subject,
 };
 use lmc_gpu::{
-    codec::{ChunkSpec, Scratch, decode_known},
     dtype::Dtype,
-    simd::Level,
+    internals::{
+        codec::{self, ChunkSpec, Form, Payload, Scratch},
+        simd::Level,
+    },
 };
 use std::ops::Range;
 use twox_hash::{XxHash3_64, XxHash3_128};
@@ -157,7 +159,9 @@ fn decode(subject: &Subject, fields: &Fields, payload: &[u8]) -> Option<Vec<u8>>
     let known: Vec<&[u8]> = known.iter().map(|k| &k[..]).collect();
     let mut out = vec![0; fields.pieces.iter().map(|p| p[1] as usize).sum()];
     let (level, scratch) = (Level::best(), &mut Scratch::default());
-    let done = decode_known(level, &spec, fields.form, payload, &known, scratch, &mut out);
+    let form = Form::from_code(fields.form)?;
+    let payload = Payload { spec, form, bytes: payload, known: &known };
+    let done = codec::decode(level, &payload, scratch, &mut out);
     done.is_ok().then_some(out)
 }
 

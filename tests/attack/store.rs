@@ -5,8 +5,9 @@ use crate::{
     common::{Rng, safetensors},
 };
 use lmc_gpu::{
+    Overwrite,
     dtype::Dtype,
-    store::{GcOptions, Policy, SaveOptions, Store},
+    store::{Existing, Form, GcOptions, Policy, SaveOptions, Store},
 };
 use std::{
     collections::BTreeMap,
@@ -60,7 +61,7 @@ pub fn holds(dir: &Path, version: u64) -> bool {
 pub fn restores(store: &Store, step: u64, version: u64) -> Result<(), String> {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
-    store.restore(step, &out, false).map_err(|e| format!("step {step}: {e}"))?;
+    store.restore(step, &out, Overwrite::Refuse).map_err(|e| format!("step {step}: {e}"))?;
     holds(&out, version).then_some(()).ok_or_else(|| format!("step {step} restores other bytes"))
 }
 
@@ -93,8 +94,10 @@ fn act(
         0..4 => {
             let step = if rng.one_in(4) { rng.below(60) as u64 } else { last + 1 };
             let (version, replace) = (rng.below(8) as u64, rng.one_in(3));
-            let options = SaveOptions::default().with_replace(replace).with_full(rng.one_in(6));
-            let saved = store.save(&source(dir, version), step, &options);
+            let options = SaveOptions::default()
+                .with_existing(if replace { Existing::Replace } else { Existing::Refuse })
+                .with_form(if rng.one_in(6) { Form::Full } else { Form::ByPolicy });
+            let saved = store.save(source(dir, version), step, &options);
             if model.contains_key(&step) && !replace {
                 return saved.map_or(Ok("save refused"), |_| Err(format!("{step} was replaced")));
             }
@@ -105,7 +108,7 @@ fn act(
         4 | 5 => match model.get(&any) {
             Some(version) => restores(store, any, *version).map(|()| "restore"),
             None => store
-                .restore(any, &dir.join("none"), false)
+                .restore(any, dir.join("none"), Overwrite::Refuse)
                 .map_or(Ok("restore refused"), |_| Err(format!("{any} does not exist"))),
         },
         6 | 7 => {

@@ -7,12 +7,9 @@ use crate::{
     golden::{self, Files},
 };
 use lmc_gpu::{
-    Archive, Options,
-    archive::{Base, compress_path, compress_reader},
-    codec::Method,
-    compress,
-    container::Limits,
+    Archive, Base, Limits, Method, RestoreOptions, compress, compress_path,
     dtype::Dtype,
+    internals::archive::{Options, compress_reader},
 };
 use std::{collections::HashMap, fs, path::Path, sync::Arc};
 
@@ -58,12 +55,13 @@ impl Subject {
     }
 
     fn restored(&self, archive: &[u8]) -> Vec<u8> {
-        let opened = Archive::from_bytes(archive, limits()).unwrap();
+        let opened =
+            Archive::from_bytes(archive, &RestoreOptions::default().with_limits(limits())).unwrap();
         if let Some(base) = &self.base {
             opened.attach_base(base).unwrap();
         }
         let mut out = vec![0; opened.total_len() as usize];
-        opened.restore_all_into(&mut out, &self.options()).unwrap();
+        opened.restore_all_into(&mut out, &self.options().restoring()).unwrap();
         out
     }
 
@@ -76,11 +74,11 @@ impl Subject {
         let options = Options::default().with_threads(1).with_method(method);
         let base_bytes = base.map(laid_out).unwrap_or_default();
         let base = base.map(|files| {
-            Base::open(&write(&dir.path().join("base"), files), &[], &options).unwrap()
+            Base::open_with(&write(&dir.path().join("base"), files), &[], &options).unwrap()
         });
         let new = write(&dir.path().join("new"), files);
         let out = dir.path().join("new.lmc");
-        compress_path(&new, &out, &options.with_base(base.clone())).unwrap();
+        compress_path(&new, &out, &options.with_base(base.clone()).compressing()).unwrap();
         let subject = Subject::new(name.into(), fs::read(out).unwrap(), laid_out(files), base);
         Subject { _dir: Some(dir), base_bytes, ..subject }
     }
@@ -144,7 +142,7 @@ fn typed(method: Method, dtype: Dtype, variant: usize) -> Subject {
     let n = if dtype.word_len() > 8 { 60 } else { [700, 1300, 2600][variant] };
     let bytes = Rng::new(7 + variant as u64).values(dtype, n, [0, 2, 4][variant]);
     let options = Options::default().with_method(method).with_dtype(Some(dtype)).with_threads(1);
-    let archive = compress(&bytes, &options).unwrap();
+    let archive = compress(&bytes, &options.compressing()).unwrap();
     Subject::new(format!("{method} {} {variant}", dtype.name()), archive, bytes, None)
 }
 
@@ -159,18 +157,19 @@ fn special(method: Method, variant: usize) -> Subject {
     match variant {
         0 => {
             let bytes = only(&golden::mixed());
-            let archive = compress(&bytes, &options).unwrap();
+            let archive = compress(&bytes, &options.compressing()).unwrap();
             Subject::new(format!("mixed {method}"), archive, bytes, None)
         }
         1 => {
             let bytes = copies();
-            let archive = compress(&bytes, &options).unwrap();
+            let archive = compress(&bytes, &options.compressing()).unwrap();
             Subject::new(format!("copies {method}"), archive, bytes, None)
         }
         2 | 3 => {
             let bytes = if variant == 2 { only(&golden::mixed()) } else { copies() };
             let mut archive = Vec::new();
-            compress_reader(&mut &bytes[..], "stdin", &mut archive, &options).unwrap();
+            compress_reader(&mut &bytes[..], "stdin", &mut archive, &options.compressing())
+                .unwrap();
             Subject::new(format!("stream {variant}"), archive, bytes, None)
         }
         4 => of("directory", &golden::directory(), None),

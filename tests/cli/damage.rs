@@ -99,7 +99,7 @@ fn other_files_and_newer_archives_are_called_what_they_are() {
     at.ok(&["compress", "s"]);
     let mut newer = at.read("s.lmc");
     newer[8] = 77;
-    let check = lmc_gpu::container::hash64(&newer[..20]).to_le_bytes();
+    let check = lmc_gpu::internals::container::hash64(&newer[..20]).to_le_bytes();
     newer[20..24].copy_from_slice(&check[..4]);
     at.write("s.lmc", &newer);
     assert!(at.fails(1, &["verify", "s.lmc"]).contains("version 77"));
@@ -112,8 +112,9 @@ fn inspect_lists_what_it_can_of_an_archive_with_a_damaged_header() {
     at.ok(&["compress", "m"]);
     let mut bytes = at.read("m.lmc");
     let end = {
-        let archive = lmc_gpu::Archive::from_bytes(&bytes, Default::default()).unwrap();
-        let header = archive.chunks.iter().find(|c| c.meta.offset() == 0).unwrap();
+        let archive =
+            lmc_gpu::Archive::from_bytes(&bytes, &lmc_gpu::RestoreOptions::default()).unwrap();
+        let header = archive.chunks().iter().find(|c| c.meta.offset() == 0).unwrap();
         (header.offset + header.stored_len) as usize
     };
     bytes[end - 2] ^= 1;
@@ -155,7 +156,7 @@ fn the_advice_to_keep_going_is_given_only_where_it_helps() {
     at.write("list.lmc", &list);
     let mut newer = good.clone();
     newer[8] = 77;
-    let check = lmc_gpu::container::hash64(&newer[..20]).to_le_bytes();
+    let check = lmc_gpu::internals::container::hash64(&newer[..20]).to_le_bytes();
     newer[20..24].copy_from_slice(&check[..4]);
     at.write("newer.lmc", &newer);
     at.write("m", &data::safetensors(&[("t", "BF16", vec![150_000], data::weights(150_000, 9))]));

@@ -19,7 +19,7 @@ fn fit(out: &Output) -> String {
     let text = [&out.stdout[..], &out.stderr[..]].concat();
     let text = String::from_utf8(text).unwrap();
     for line in text.lines() {
-        assert!(lmc_gpu::text::is_shown_as_is(line), "{line:?} of {text:?}");
+        assert!(lmc_gpu::internals::text::is_shown_as_is(line), "{line:?} of {text:?}");
         assert!(!line.starts_with("forged"), "{text:?}");
     }
     text

@@ -1,6 +1,7 @@
 //! Parsers against valid, odd and hostile files: whatever the bytes, the spans tile the file.
 
 mod gguf;
+mod guess;
 mod hostile;
 mod npy;
 mod pickle;
@@ -9,7 +10,10 @@ mod torch;
 mod torch_hostile;
 mod zip;
 
-use lmc_gpu::format::{Format, Parsed, Tensor, parse};
+use lmc_gpu::{
+    dtype::Dtype,
+    internals::format::{Format, Parsed, Tensor, parse},
+};
 
 /// Parses the bytes and checks what holds for every file.
 pub fn check(bytes: &[u8]) -> Parsed {
@@ -46,6 +50,22 @@ pub fn check_opaque(bytes: &[u8], why: &str) {
     let notes = parsed.notes.join("; ");
     assert!(notes.contains(why), "{notes:?} does not say {why:?}");
     assert_eq!(notes.is_empty(), why.is_empty(), "{notes:?}");
+}
+
+/// Parses bytes of which something must be kept, with a note holding `why`.
+#[track_caller]
+pub fn check_noted(bytes: &[u8], why: &str) -> Parsed {
+    let parsed = check(bytes);
+    let notes = parsed.notes.join("; ");
+    assert_ne!(parsed.format, Format::Opaque, "{notes}");
+    assert!(notes.contains(why), "{notes:?} does not say {why:?}");
+    parsed
+}
+
+/// Spans of known types: type, length, words in a row.
+pub fn typed(parsed: &Parsed) -> Vec<(Dtype, u64, u64)> {
+    let typed = parsed.spans.iter().filter(|s| s.dtype != Dtype::BYTES);
+    typed.map(|s| (s.dtype, s.len, s.row_words)).collect()
 }
 
 /// The tensor of this name.

@@ -1,7 +1,7 @@
-use lmc_gpu::{dtype::Dtype, format::Format};
+use lmc_gpu::{dtype::Dtype, internals::format::Format};
 
 use crate::{
-    check, check_opaque, tensor,
+    check, check_noted, check_opaque, tensor, typed,
     zip::{self, PLAIN, TORCH, stored},
 };
 
@@ -42,7 +42,8 @@ fn arrays_of_every_version_and_order_are_read() {
 
 #[test]
 fn bad_arrays_are_noted() {
-    check_opaque(&file(1, HEADER, &[0; 23]), "23 bytes of 24");
+    let cut = check_noted(&file(1, HEADER, &[0; 23]), "23 bytes of 24");
+    assert_eq!((typed(&cut), cut.tensors.len()), (vec![(Dtype::F32, 20, 0)], 0));
     check_opaque(&file(4, HEADER, &[0; 24]), "version is 4");
     check_opaque(&file(1, "{}", &[0; 24]), "lacks a key");
     check_opaque(&file(1, &HEADER.replace("<f4", "|O"), &[0; 24]), "unknown type");
@@ -53,6 +54,14 @@ fn bad_arrays_are_noted() {
     let parsed = check(&file(1, HEADER, &[0; 30]));
     assert_eq!(parsed.format, Format::Npy);
     assert!(parsed.notes[0].contains("6 bytes follow"));
+}
+
+#[test]
+fn fields_of_one_type_are_a_dimension() {
+    let header = HEADER.replace("'<f4'", "[('x', '<f4'), ('y', '<f4', (2,))]");
+    let parsed = check(&file(1, &header, &[0; 72]));
+    assert_eq!(tensor(&parsed, "array").shape, [2, 3, 3]);
+    assert_eq!(typed(&parsed), [(Dtype::F32, 72, 3)]);
 }
 
 /// An archive of two arrays.
@@ -73,7 +82,7 @@ fn archives_name_arrays_after_their_members() {
     let parsed = check(&zip::write(&members, PLAIN));
     assert_eq!(parsed.tensors.len(), 1);
     assert!(parsed.notes[0].contains("compressed"));
-    assert!(parsed.notes[1].contains("member \"c.npy\" is opaque"));
+    assert!(parsed.notes[1].contains("\"c\" have"), "{:?}", parsed.notes);
 }
 
 #[test]

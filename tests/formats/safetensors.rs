@@ -2,10 +2,10 @@ use std::time::Instant;
 
 use lmc_gpu::{
     dtype::Dtype,
-    format::{Format, PrefixResult, parse_flat, parse_prefix},
+    internals::format::{Format, PrefixResult, parse_flat, parse_prefix},
 };
 
-use crate::{check, check_opaque, check_tiling, tensor};
+use crate::{check, check_noted, check_opaque, check_tiling, tensor, typed};
 
 /// A file of this header and `data_len` bytes of data.
 pub fn file(json: &str, data_len: usize) -> Vec<u8> {
@@ -103,12 +103,12 @@ fn empty_tensors_scalars_and_no_tensors_are_legal() {
 }
 
 #[test]
-fn headers_may_be_padded_by_white_space_but_not_by_nul() {
+fn headers_may_be_padded_by_white_space_or_zeros() {
     let json = r#"{"x":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}}"#;
-    for padded in [format!(" \n\t{json}\r\n  "), json.into(), format!("{json}    ")] {
+    let zeros = format!("{json}\0\0\0");
+    for padded in [format!(" \n\t{json}\r\n  "), json.into(), format!("{json}    "), zeros] {
         assert_eq!(check(&file(&padded, 2)).format, Format::Safetensors);
     }
-    check_opaque(&file(&format!("{json}\0\0\0"), 2), "not valid");
     check_opaque(&file(&format!("{json}{{}}"), 2), "not valid");
 }
 
@@ -136,10 +136,44 @@ fn header_lengths_that_lie_are_noted() {
 }
 
 #[test]
-fn data_must_end_where_the_header_says() {
-    check_opaque(&file(TWO, 25), "1 bytes past the end");
-    check_opaque(&file(TWO, 0), "past the end");
-    check_opaque(&file(TWO, 27), "1 bytes follow");
+fn what_is_there_of_a_cut_file_is_kept() {
+    let lens = |n| typed(&check_noted(&file(TWO, n), "")).iter().map(|t| t.1).collect::<Vec<_>>();
+    let whole = lens(26);
+    assert_eq!(whole.iter().sum::<u64>(), 26);
+    let word = check(&file(TWO, 26)).spans.last().unwrap().dtype.word_len() as u64;
+    let cut = check_noted(&file(TWO, 25), "1 bytes past the end");
+    assert_eq!(cut.tensors.len(), 1);
+    assert_eq!(typed(&cut)[1].1, (whole[1] - 1) / word * word);
+    let none = check_noted(&file(TWO, 0), "past the end");
+    assert!(none.tensors.is_empty() && typed(&none).is_empty());
+    let longer = check_noted(&file(TWO, 27), "1 bytes follow");
+    assert_eq!((longer.tensors.len(), lens(27)), (2, whole));
+}
+
+#[test]
+fn tensors_beside_a_bad_one_are_kept() {
+    let with = |bad: &str| {
+        let json = format!(
+            r#"{{"a":{{"dtype":"F32","shape":[2],"data_offsets":[0,8]}},"x":{bad},
+                "b":{{"dtype":"F32","shape":[2],"data_offsets":[16,24]}}}}"#
+        );
+        file(&json, 24)
+    };
+    let cases = [
+        (r#"{"dtype":"F99","shape":[2],"data_offsets":[8,16]}"#, "unknown dtype"),
+        (r#"{"dtype":"F32","shape":[2],"data_offsets":[8,12]}"#, "offsets [8, 12] for shape [2]"),
+        (r#"{"dtype":"F32","shape":[1],"data_offsets":[12,16]}"#, "no tensor holds the 4 bytes"),
+        (r#"{"dtype":"F32","shape":[5],"data_offsets":[0,20]}"#, "overlap"),
+        (r#"{"dtype":"F32","shape":[99],"data_offsets":[8,404]}"#, "past the end"),
+    ];
+    for (bad, why) in cases {
+        let parsed = check_noted(&with(bad), why);
+        for name in ["a", "b"] {
+            let offset = tensor(&parsed, name).offset;
+            let span = parsed.spans.iter().find(|s| s.offset == offset).unwrap();
+            assert_eq!((span.dtype, span.len), (Dtype::F32, 8), "{why}");
+        }
+    }
 }
 
 #[test]
@@ -148,7 +182,6 @@ fn bad_entries_are_noted() {
     let cases = [
         (r#"{"dtype":"F32","shape":[2],"data_offsets":[0,12]}"#, "offsets [0, 12] for shape [2]"),
         (r#"{"dtype":"F32","shape":[2],"data_offsets":[8,0]}"#, "offsets [8, 0]"),
-        (r#"{"dtype":"F32","shape":[1],"data_offsets":[4,8]}"#, "no tensor holds the 4 bytes"),
         (r#"{"dtype":"F99","shape":[2],"data_offsets":[0,8]}"#, "unknown dtype"),
         (r#"{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]}"#, "no size"),
         (r#"{"dtype":"F32","shape":[4611686018427387904],"data_offsets":[0,8]}"#, "no size"),
@@ -177,11 +210,15 @@ fn overlaps_and_duplicates_are_noted() {
                  "{b}":{{"dtype":"U8","shape":[4],"data_offsets":{y}}}}}"#
         )
     };
-    check_opaque(&file(&two("a", "[0,4]", "b", "[2,6]"), 6), "overlap");
-    check_opaque(&file(&two("a", "[0,4]", "b", "[0,4]"), 4), "overlap");
-    check_opaque(&file(&two("a", "[0,4]", "b", "[6,10]"), 10), "no tensor holds the 2 bytes");
-    check_opaque(&file(&two("a", "[0,4]", "a", "[4,8]"), 8), "twice");
-    check_opaque(&file(&two("a", "[0,4]", "\\u0061", "[4,8]"), 8), "twice");
+    let kept = |text: String, len, why| {
+        let parsed = check_noted(&file(&text, len), why);
+        (typed(&parsed).len(), parsed.tensors.len())
+    };
+    assert_eq!(kept(two("a", "[0,4]", "b", "[2,6]"), 6, "overlap"), (1, 2));
+    assert_eq!(kept(two("a", "[0,4]", "b", "[0,4]"), 4, "overlap"), (1, 2));
+    assert_eq!(kept(two("a", "[0,4]", "b", "[6,10]"), 10, "no tensor holds the 2 bytes"), (2, 2));
+    assert_eq!(kept(two("a", "[0,4]", "a", "[4,8]"), 8, "twice"), (2, 1));
+    assert_eq!(kept(two("a", "[0,4]", "\\u0061", "[4,8]"), 8, "twice"), (2, 1));
     check_opaque(&file(r#"{"__metadata__":{},"__metadata__":{}}"#, 0), "twice");
 }
 

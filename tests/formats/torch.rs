@@ -2,13 +2,13 @@ use std::time::Instant;
 
 use lmc_gpu::{
     dtype::Dtype,
-    format::{Format, Param, Parsed},
+    internals::format::{Format, Param},
 };
 
 use crate::{
-    check, check_opaque,
+    check, check_noted, check_opaque,
     pickle::{Pickle, View},
-    tensor,
+    tensor, typed,
     zip::{self, PLAIN, Style, TORCH, find, stored},
 };
 
@@ -44,11 +44,6 @@ pub fn archive(pickle: &[u8], storages: &[(&str, &[u8])]) -> Vec<u8> {
     let mut members = vec![stored("a/data.pkl", pickle)];
     members.extend(storages.iter().map(|(key, data)| stored(&format!("a/data/{key}"), data)));
     zip::write(&members, TORCH)
-}
-
-fn typed(parsed: &Parsed) -> Vec<(Dtype, u64, u64)> {
-    let typed = parsed.spans.iter().filter(|s| s.dtype != Dtype::BYTES);
-    typed.map(|s| (s.dtype, s.len, s.row_words)).collect()
 }
 
 #[test]
@@ -202,8 +197,6 @@ fn compressed_members_stay_opaque_however_large_they_claim_to_be() {
 #[test]
 fn archives_that_lie_are_read_as_far_as_they_agree() {
     let bytes = checkpoint(PLAIN);
-    check_opaque(&bytes[..bytes.len() - 1], "no central directory");
-    check_opaque(&bytes[..bytes.len() / 2], "no central directory");
     let directory = find(&bytes, b"PK\x01\x02");
     // Another name in a local header: that storage alone is left out.
     let mut other = bytes.clone();
@@ -233,7 +226,7 @@ fn archives_that_lie_are_read_as_far_as_they_agree() {
         let mut lying = bytes.clone();
         let field = lying.len() - 22 + at;
         lying[field..field + 4].copy_from_slice(&(1u32 << 20).to_le_bytes());
-        check_opaque(&lying, "no central directory");
+        assert_eq!(check_noted(&lying, "no central directory").tensors.len(), 5);
     }
     let mut cut = bytes.clone();
     cut[entry] = b'x';
@@ -269,7 +262,52 @@ fn bytes_around_an_archive_are_kept_apart() {
     assert_eq!(parsed.tensors.len(), 5);
     assert!(parsed.notes[0].contains("100 bytes follow"));
     longer.extend(vec![0; 70_000]);
-    check_opaque(&longer, "no central directory");
+    assert_eq!(check_noted(&longer, "no central directory").tensors.len(), 5);
+}
+
+#[test]
+fn archives_without_a_directory_keep_the_members_that_are_there() {
+    for style in [PLAIN, TORCH] {
+        let bytes = checkpoint(style);
+        let whole = typed(&check(&bytes));
+        assert_eq!(whole.len(), 5);
+        let directory = find(&bytes, b"PK\x01\x02");
+        for end in [directory, bytes.len() - 1] {
+            let parsed = check_noted(&bytes[..end], "no central directory");
+            assert_eq!((typed(&parsed), parsed.tensors.len()), (whole.clone(), 5));
+        }
+        let mut most = 0;
+        for end in 0..directory {
+            let parsed = check(&bytes[..end]);
+            most = most.max(typed(&parsed).len());
+            assert!(typed(&parsed).iter().all(|t| whole.contains(t)));
+        }
+        assert_eq!(most, 5);
+    }
+}
+
+#[test]
+fn lengths_that_stand_behind_the_data_are_found() {
+    let pickle = Pickle::new().whole("FloatStorage", "0", &[4]).stop();
+    for wide in [false, true] {
+        let mut bytes = Vec::new();
+        // A signature in the data is none, unless the length agrees.
+        for (name, data) in [("a/data.pkl", &pickle[..]), ("a/data/0", b"PK\x07\x08345678901234")] {
+            bytes.extend(b"PK\x03\x04\0\0\x08\x08\0\0\0\0\0\0");
+            bytes.extend([0; 12]);
+            bytes.extend((name.len() as u16).to_le_bytes());
+            bytes.extend([0; 2]);
+            bytes.extend(name.bytes());
+            bytes.extend(data);
+            bytes.extend(b"PK\x07\x08crc!");
+            let len = data.len() as u64;
+            for _ in 0..2 {
+                bytes.extend(&len.to_le_bytes()[..if wide { 8 } else { 4 }]);
+            }
+        }
+        let parsed = check_noted(&bytes, "no central directory");
+        assert_eq!(typed(&parsed), [(Dtype::F32, 16, 0)], "{:?}", parsed.notes);
+    }
 }
 
 #[test]

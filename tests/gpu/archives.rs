@@ -2,12 +2,10 @@
 
 use super::{device, noise};
 use lmc_gpu::{
-    Options,
-    archive::Base,
-    codec::{Accelerator, Method},
+    Accelerator, Base, Method,
     dtype::Dtype,
     gpu::{Device, Transformer},
-    simd::Level,
+    internals::{archive::Options, simd::Level},
 };
 use std::{
     path::Path,
@@ -63,7 +61,7 @@ pub fn transformer(device: &Device) -> Arc<dyn Accelerator> {
 fn base(dir: &Path, bytes: &[u8], options: &Options) -> Arc<Base> {
     let path = dir.join("base");
     std::fs::write(&path, bytes).unwrap();
-    Base::open(&path, &[], options).unwrap()
+    Base::open_with(&path, &[], options).unwrap()
 }
 
 #[test]
@@ -81,8 +79,10 @@ fn archives_by_device_and_by_cpu_are_the_same_files() {
                 let cpu = cpu.clone().with_base(base);
                 let gpu = transformer(&device);
                 let on_gpu = cpu.clone().with_device(Some(gpu.clone()));
-                let (want, got) =
-                    (lmc_gpu::compress(&words, &cpu), lmc_gpu::compress(&words, &on_gpu));
+                let (want, got) = (
+                    lmc_gpu::compress(&words, &cpu.compressing()),
+                    lmc_gpu::compress(&words, &on_gpu.compressing()),
+                );
                 let with = if cpu.base.is_some() { "with" } else { "without" };
                 assert!(want.unwrap() == got.unwrap(), "{name} {method} {with} base");
                 let usage = gpu.usage();
@@ -97,14 +97,15 @@ fn archives_by_device_and_by_cpu_are_the_same_files() {
 fn archives_by_device_do_not_depend_on_instruction_sets_or_threads() {
     let Some(device) = device() else { return };
     let words = weights(Dtype::BF16, 700_000, 9);
-    let want = lmc_gpu::compress(&words, &options(Dtype::BF16, Method::Fast)).unwrap();
+    let want =
+        lmc_gpu::compress(&words, &options(Dtype::BF16, Method::Fast).compressing()).unwrap();
     for level in Level::available() {
         for threads in [1, 3] {
             let options = options(Dtype::BF16, Method::Fast)
                 .with_level(level)
                 .with_threads(threads)
                 .with_device(Some(transformer(&device)));
-            assert!(lmc_gpu::compress(&words, &options).unwrap() == want);
+            assert!(lmc_gpu::compress(&words, &options.compressing()).unwrap() == want);
         }
     }
 }
@@ -121,8 +122,8 @@ fn words_that_do_not_shrink_are_stored_by_device_as_by_cpu() {
         for method in [Method::Fast, Method::Auto] {
             let cpu = options(dtype, method);
             let gpu = cpu.clone().with_device(Some(transformer(&device)));
-            let want = lmc_gpu::compress(&words, &cpu).unwrap();
-            assert!(lmc_gpu::compress(&words, &gpu).unwrap() == want);
+            let want = lmc_gpu::compress(&words, &cpu.compressing()).unwrap();
+            assert!(lmc_gpu::compress(&words, &gpu.compressing()).unwrap() == want);
         }
     }
 }
@@ -132,7 +133,7 @@ fn a_device_that_is_lost_in_mid_work_costs_nothing_but_a_note() {
     let Some(device) = device() else { return };
     let words = weights(Dtype::BF16, 3_000_000, 3);
     let cpu = options(Dtype::BF16, Method::Fast);
-    let want = lmc_gpu::compress(&words, &cpu).unwrap();
+    let want = lmc_gpu::compress(&words, &cpu.compressing()).unwrap();
     let gpu = transformer(&device);
     let lose = {
         let device = device.clone();
@@ -141,7 +142,7 @@ fn a_device_that_is_lost_in_mid_work_costs_nothing_but_a_note() {
     let on_gpu = cpu.with_device(Some(gpu.clone())).with_progress(Some(lose));
     let begun = Instant::now();
     let mut got = Vec::new();
-    let summary = lmc_gpu::compress_into(&words, &on_gpu, &mut got).unwrap();
+    let summary = lmc_gpu::compress_into(&words, &on_gpu.compressing(), &mut got).unwrap();
     assert!(got == want);
     assert!(begun.elapsed() < Duration::from_secs(30));
     let faults: Vec<_> = summary.notes.iter().filter(|n| n.contains("device")).collect();
@@ -149,6 +150,6 @@ fn a_device_that_is_lost_in_mid_work_costs_nothing_but_a_note() {
     let usage = gpu.usage();
     assert!(usage.done >= 1 && usage.failed >= 1, "{usage:?}");
     // Said once.
-    let summary = lmc_gpu::compress_into(&words, &on_gpu, &mut got).unwrap();
+    let summary = lmc_gpu::compress_into(&words, &on_gpu.compressing(), &mut got).unwrap();
     assert!(got == want && summary.notes.is_empty(), "{:?}", summary.notes);
 }

@@ -2,10 +2,8 @@
 
 use super::{LENGTHS, device, noise};
 use lmc_gpu::{
-    entropy::cascade,
     gpu::{Device, Recorder},
-    shader::CascadeParams,
-    simd::Level,
+    internals::{entropy::cascade, shader::CascadeParams, simd::Level},
 };
 
 /// Symbols as common as those of trained weights, every value possible.

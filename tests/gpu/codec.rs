@@ -3,14 +3,16 @@
 use super::{device, noise};
 use lmc_gpu::{
     Error,
-    bits::pack,
-    entropy::{cascade, histogram},
     gpu::{
         Buffer, Decoder, Device, Encoder, Plan, Planes, Predictor, Region, Symbols, Tensor,
         Transform,
     },
-    simd::Level,
-    transform::split::{self, Split},
+    internals::{
+        bits::pack,
+        entropy::{cascade, histogram},
+        simd::Level,
+        transform::split::{self, Split},
+    },
 };
 
 /// Bytes of words like trained weights: exponents that cluster, everything else noise.

@@ -4,7 +4,7 @@ use super::{device, noise};
 use lmc_gpu::{
     Error,
     gpu::{Buffer, Decoder, Device, Encoder, Plan, Planes, Region, Transform, wgpu},
-    transform::split::Split,
+    internals::transform::split::Split,
 };
 
 pub fn bf16_plan() -> Plan {

@@ -4,7 +4,7 @@ use super::{
     Buffer::{In, InOut, Out},
     LENGTHS, device, noise, run, run_folded,
 };
-use lmc_gpu::{
+use lmc_gpu::internals::{
     bits::pack,
     entropy::histogram,
     shader::*,

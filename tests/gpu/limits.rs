@@ -5,16 +5,18 @@ use super::{
     device, noise, run_folded,
 };
 use lmc_gpu::{
-    Error, Options,
-    codec::{Accelerator, Method},
+    Accelerator, Error, Method,
     dtype::Dtype,
     gpu::{
         Device, Encoder, Plan, Planes, Recorder, Region, Resident, Transform, Transformer, wgpu,
     },
-    shader::*,
-    simd::Level,
-    source::Source,
-    transform::{delta, split::Split},
+    internals::{
+        archive::Options,
+        shader::*,
+        simd::Level,
+        source::Source,
+        transform::{delta, split::Split},
+    },
 };
 use std::sync::Arc;
 
@@ -51,8 +53,8 @@ fn a_device_without_a_clock_or_any_other_feature_does_the_same() {
     let cpu = Options::default().with_dtype(Some(Dtype::F32)).with_method(Method::Auto);
     let gpu: Arc<dyn Accelerator> = Arc::new(Transformer::new(device));
     let on_gpu = cpu.clone().with_device(Some(gpu.clone()));
-    let want = lmc_gpu::compress(&bytes, &cpu).unwrap();
-    assert!(lmc_gpu::compress(&bytes, &on_gpu).unwrap() == want);
+    let want = lmc_gpu::compress(&bytes, &cpu.compressing()).unwrap();
+    assert!(lmc_gpu::compress(&bytes, &on_gpu.compressing()).unwrap() == want);
     let usage = gpu.usage();
     assert!(usage.done > 0 && usage.failed == 0 && usage.transform.is_none(), "{usage:?}");
 }
@@ -128,7 +130,10 @@ fn a_buffer_of_300_mib_is_encoded_copied_and_read_back() {
     let options = Options::default().with_dtype(Some(Dtype::BF16)).with_method(Method::Fast);
     let gpu = options.clone().with_device(Some(Arc::new(Transformer::new(device))));
     let words = &want[..100 << 20];
-    assert!(lmc_gpu::compress(words, &gpu).unwrap() == lmc_gpu::compress(words, &options).unwrap());
+    assert!(
+        lmc_gpu::compress(words, &gpu.compressing()).unwrap()
+            == lmc_gpu::compress(words, &options.compressing()).unwrap()
+    );
 }
 
 #[test]
@@ -168,7 +173,7 @@ fn grids_of_more_groups_than_one_dimension_holds_equal_the_cpu() {
 
     let params = BitplaneParams { n_words: n as u32, word_bits: 16 };
     let mut want = vec![0; len];
-    lmc_gpu::transform::bitplane::planes(Level::best(), 2, &a, &mut want);
+    lmc_gpu::internals::transform::bitplane::planes(Level::best(), 2, &a, &mut want);
     let buffers = [In(&a), Out(len)];
     let got = run_folded(&device, "planes", &params, len / 4 + 32, &buffers, 65_535);
     assert!(got[0] == want, "bit planes");

@@ -7,11 +7,10 @@ use super::{
     store::{self, Page, checkpointer, same},
 };
 use lmc_gpu::{
-    Error, Options,
-    codec::{Accelerator, Method},
+    Accelerator, Error, Method,
     dtype::Dtype,
     gpu::{Decoder, Encoder, Region, Resident, Tensor, Transformer, wgpu},
-    source::Source,
+    internals::{archive::Options, source::Source},
     store::{Checkpointer, CheckpointerOptions, Policy, Store},
 };
 use std::{process::Command, sync::Arc};
@@ -120,20 +119,20 @@ fn chunks_that_a_device_has_no_memory_for_are_the_cpus() {
     for (dtype, method) in [(Dtype::BF16, Method::Fast), (Dtype::F32, Method::Auto)] {
         let words = weights(dtype, 700_000, 3);
         let cpu = options(dtype, method);
-        let want = lmc_gpu::compress(&words, &cpu).unwrap();
+        let want = lmc_gpu::compress(&words, &cpu.compressing()).unwrap();
         for limit in [0, 100_000, 1 << 20, 3 << 20, 5 << 20, 12 << 20] {
             device.set_memory_limit(limit);
             let gpu = transformer(&device);
             let on_gpu = cpu.clone().with_device(Some(gpu.clone()));
             let mut got = Vec::new();
-            let summary = lmc_gpu::compress_into(&words, &on_gpu, &mut got).unwrap();
+            let summary = lmc_gpu::compress_into(&words, &on_gpu.compressing(), &mut got).unwrap();
             assert!(got == want, "{limit}");
             let notes = summary.notes.iter().filter(|n| n.contains("device memory")).count();
             let usage = gpu.usage();
             assert_eq!(notes, usage.failed.min(1) as usize, "{:?} {usage:?}", summary.notes);
             assert!(usage.failed > 0 || limit > 1 << 20, "{limit} {usage:?}");
             // Said once.
-            let summary = lmc_gpu::compress_into(&words, &on_gpu, &mut got).unwrap();
+            let summary = lmc_gpu::compress_into(&words, &on_gpu.compressing(), &mut got).unwrap();
             assert!(notes == 0 || summary.notes.is_empty(), "{:?}", summary.notes);
             assert_eq!(device.memory(), 0);
         }
@@ -218,7 +217,7 @@ fn memory_is_steady_over_a_thousand_checkpoints() {
     let page = Page::new(&device);
     page.fill(&store::weights(page.len(), 3));
     let policy = Policy::default().with_keep_last(Some(3)).with_full_every(2);
-    let store = Store::init(&dir.path().join("store"), policy).unwrap();
+    let store = Store::init(dir.path().join("store"), policy).unwrap();
     let transformer: Arc<dyn Accelerator> = Arc::new(Transformer::new(device.clone()));
     let store = store.with_options(Options::default().with_device(Some(transformer)));
     let of_store = store.clone();

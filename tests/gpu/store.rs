@@ -2,10 +2,10 @@
 
 use super::{device, noise};
 use lmc_gpu::{
-    Error, Options,
-    codec::Accelerator,
+    Accelerator, Error,
     dtype::Dtype,
     gpu::{Buffer, Device, Resident, Transformer, wgpu},
+    internals::archive::Options,
     store::{
         Checkpointer, CheckpointerOptions, DeviceTensor, Policy, Snapshot, Store, Tensor, Ticket,
     },
@@ -162,7 +162,7 @@ fn copies_that_span_segments_read_back_at_any_place() {
     let copies = Resident::copies(&tensors.each_ref()).unwrap();
     device.write_at(&buffer, 0, &vec![0; bytes.len()]).unwrap();
     let read = |copy: &Resident, offset: u64, len: u64| {
-        lmc_gpu::source::Source::read_vec(copy, offset, len).unwrap()
+        lmc_gpu::internals::source::Source::read_vec(copy, offset, len).unwrap()
     };
     assert!(read(&copies[0], 0, 70_001) == bytes[3..70_004]);
     assert!(read(&copies[1], 0, len) == bytes[5..5 + len as usize]);
@@ -172,7 +172,7 @@ fn copies_that_span_segments_read_back_at_any_place() {
         assert!(read(&copies[1], offset, n) == bytes[from..from + n as usize], "{offset}");
     }
     assert!(read(&copies[2], 0, 0).is_empty() && read(&copies[3], 0, 1) == bytes[2..3]);
-    let past = lmc_gpu::source::Source::read_vec(&copies[3], 0, 2);
+    let past = lmc_gpu::internals::source::Source::read_vec(&copies[3], 0, 2);
     assert_eq!(past.unwrap_err().kind(), std::io::ErrorKind::UnexpectedEof);
 }
 

@@ -1,6 +1,6 @@
 //! A series of small checkpoints that is a function of the step.
 
-use lmc_gpu::store::Store;
+use lmc_gpu::{Overwrite, store::Store};
 use std::path::Path;
 
 /// Bytes that look like nothing in particular.
@@ -67,7 +67,7 @@ pub fn assert_restores(store: &Store, step: u64) {
 pub fn assert_restores_as(store: &Store, step: u64, source: u64) {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
-    store.restore(step, &out, false).unwrap_or_else(|e| panic!("step {step}: {e}"));
+    store.restore(step, &out, Overwrite::Refuse).unwrap_or_else(|e| panic!("step {step}: {e}"));
     let mut names = Vec::new();
     walk(&out, &mut names);
     assert_eq!(names.len(), files(source).len());

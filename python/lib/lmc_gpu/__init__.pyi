@@ -7,6 +7,8 @@ __version__: str
 
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 """A path of the file system."""
+File = Any
+"""An open file: `read` and `seek`, or `write`."""
 Data = Any
 """What has a contiguous buffer, a torch tensor, or what exports DLPack."""
 Progress = Callable[[int], object]
@@ -99,7 +101,7 @@ class _Slice(Protocol):
 class safe_open:
     def __init__(
         self,
-        path: Path,
+        path: Path | File,
         framework: Literal["np", "numpy", "pt", "torch", "pytorch"] = "np",
         device: Any = "cpu",
         base: Path | None = None,

@@ -4,7 +4,8 @@ import json
 import os
 
 from . import _native
-from ._memory import at_address, is_array, is_tensor, lend, of_array
+from ._files import is_file
+from ._memory import NAMES, at_address, is_array, is_tensor, lend, of_array
 
 
 def choices(
@@ -18,10 +19,11 @@ def choices(
     device=None,
 ):
     """The choices that every function of the extension takes."""
-    if base is not None:
-        # Bytes are a checkpoint in memory here, never a path.
-        is_path = isinstance(base, (str, os.PathLike))
-        base = os.fsdecode(base) if is_path else lend(base)[0]
+    # Bytes are a checkpoint in memory here, never a path. A list is of what a base is made of.
+    if isinstance(base, (str, os.PathLike)):
+        base = os.fsdecode(base)
+    elif base is not None and not isinstance(base, list) and not is_file(base):
+        base = lend(base)[0]
     return {
         "method": method,
         "threads": threads,
@@ -38,8 +40,6 @@ def type_name(dtype):
     if isinstance(dtype, str):
         return dtype
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
-    from ._memory import NAMES
-
     name = name.removeprefix("torch.")
     return NAMES.get(name, name)
 

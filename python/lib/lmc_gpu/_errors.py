@@ -1,7 +1,6 @@
 """What can go wrong, by who is at fault."""
 
 import os
-import re
 
 
 class LmcError(Exception):
@@ -69,12 +68,10 @@ _KINDS = {
     "base": BaseMismatchError,
     "device": DeviceError,
 }
-_TENSOR = re.compile(r'tensor "(.*?)": ')
-_CHUNK = re.compile(r"\bchunk (\d+)\b")
 
 
-def make(kind, message, file, errno, os_kind):
-    """The exception for an error of the library, whose message names the place."""
+def make(kind, message, file, errno, os_kind, place=(None, None)):
+    """The exception for an error of the library; `place` is its tensor and its chunk."""
     if kind == "io":
         cls = MissingFileError if os_kind == "NotFound" else StorageError
     else:
@@ -85,8 +82,5 @@ def make(kind, message, file, errno, os_kind):
         error.strerror = os.strerror(errno)
         error.filename = file
     error.file = file
-    if found := _TENSOR.search(message):
-        error.tensor = found[1]
-    if found := _CHUNK.search(message):
-        error.chunk = int(found[1])
+    error.tensor, error.chunk = place
     return error

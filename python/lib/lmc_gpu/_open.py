@@ -6,6 +6,12 @@ import os
 from . import _native
 from ._codec import choices
 from ._errors import ArgumentError
+from ._files import is_file, readable
+
+
+def _width(dtype, code):
+    """Bytes of an element, by its dtype in numpy or torch; 0 where they are not whole bytes."""
+    return 0 if dtype is None or code == "F4" else dtype.itemsize
 
 
 class Entry:
@@ -59,8 +65,10 @@ class Reader:
 
     @classmethod
     def open(cls, path, base=None, threads=None):
-        """Opens what is at a path."""
+        """Opens what is at a path, or an open file."""
         chosen = choices(base=base, threads=threads)
+        if is_file(path):
+            return cls(_native.Checkpoint.from_bytes(readable(path), chosen))
         return cls(_native.Checkpoint.open(os.fspath(path), chosen))
 
     @classmethod
@@ -109,7 +117,7 @@ class safe_open:  # noqa: N801 - the name is the one of safetensors
     """Opens an archive, or a raw file of any format that the library knows, and reads tensors.
 
     Args:
-        path: path of the archive or file.
+        path: path of the archive or file, or an open file that can seek, such as those of fsspec.
         framework: `"np"` (or `"numpy"`) for arrays, `"pt"` (or `"torch"`) for tensors.
         device: where tensors of torch go.
         base: path of what the archive is a delta to; by default it is looked for beside it.
@@ -207,7 +215,7 @@ class Slice:
         """The elements that integers, slices and `...` choose, with the shape that numpy gives."""
         entry = self._entry
         index = expand(index, entry.shape)
-        width = self._frame.width(entry.dtype)
+        width = _width(self._frame.dtype_of(entry.dtype), entry.dtype)
         if not entry.is_plain or not width or 0 in entry.shape:
             whole = self._frame.read(self._reader, entry, self._device)
             return whole[tuple(index)]

@@ -6,12 +6,11 @@ that package is installed, and else as unsigned integers of the same width.
 
 import numpy as np
 
-from . import _native
-from ._codec import choices
 from ._errors import UnsupportedError
 from ._memory import TYPES, of_array
-from ._names import code_of, in_order, named, texts
+from ._names import code_of, in_order
 from ._open import Reader
+from ._save import to_bytes, to_file
 
 __all__ = ["load", "load_file", "save", "save_file"]
 
@@ -34,8 +33,7 @@ def save(tensor_dict, metadata=None, *, base=None, method="auto", threads=None):
     >>> lmc_gpu.numpy.load(archive)["w"].shape
     (2, 3)
     """
-    chosen = choices(base=base, method=method, threads=threads)
-    return _native.save_tensors(_lent(tensor_dict), texts(metadata), "data.safetensors", chosen)
+    return to_bytes(_lent(tensor_dict), metadata, base=base, method=method, threads=threads)
 
 
 def save_file(
@@ -55,6 +53,7 @@ def save_file(
     Args:
         tensor_dict: arrays by name. Those that are not contiguous, or big-endian, are copied.
         filename: path of the archive. Without `.lmc` at its end it is the name of the file inside.
+            Or an open file to write to, for an archive that is made in memory first.
         metadata: texts by name.
         base: path of what the archive becomes a delta to. To read it, the base has to be there.
         method, threads, device, progress: as for `lmc_gpu.compress`.
@@ -63,9 +62,8 @@ def save_file(
         TypeError: for what is no array.
         UnsupportedError: for types that safetensors files do not have.
     """
-    chosen = choices(base=base, method=method, threads=threads, overwrite=True, device=device)
-    path, name = named(filename)
-    _native.save_tensors_file(_lent(tensor_dict), texts(metadata), name, path, chosen, progress)
+    chosen = {"base": base, "method": method, "threads": threads, "device": device}
+    to_file(_lent(tensor_dict), filename, metadata, progress, **chosen)
 
 
 def load(data, *, base=None):
@@ -77,7 +75,7 @@ def load_file(filename, *, base=None, threads=None):
     """The arrays of an archive, or of a raw file, by name. They share one stretch of memory.
 
     Args:
-        filename: path of the archive or file.
+        filename: path of the archive or file, or an open file that can seek.
         base: path of what the archive is a delta to; by default it is looked for beside it.
         threads: how many threads work; one a core by default.
 
@@ -117,12 +115,6 @@ def _lent(arrays):
         code = code_of(array.dtype.name, f'tensor "{name}"')
         lent.append((name, code, list(array.shape), of_array(array)))
     return in_order(lent)
-
-
-def width(code):
-    """Bytes of an element; 0 where they are not whole bytes."""
-    dtype = dtype_of(code)
-    return 0 if dtype is None or code == "F4" else dtype.itemsize
 
 
 def dtype_of(code):

@@ -2,7 +2,7 @@ from typing import Any
 
 import numpy as np
 
-from . import Data, Path, Progress
+from . import Data, File, Path, Progress
 
 def save(
     tensor_dict: dict[str, np.ndarray[Any, Any]],
@@ -14,7 +14,7 @@ def save(
 ) -> bytes: ...
 def save_file(
     tensor_dict: dict[str, np.ndarray[Any, Any]],
-    filename: Path,
+    filename: Path | File,
     metadata: dict[str, str] | None = None,
     *,
     base: Path | None = None,
@@ -25,5 +25,5 @@ def save_file(
 ) -> None: ...
 def load(data: Data, *, base: Data | Path | None = None) -> dict[str, np.ndarray[Any, Any]]: ...
 def load_file(
-    filename: Path, *, base: Path | None = None, threads: int | None = None
+    filename: Path | File, *, base: Path | None = None, threads: int | None = None
 ) -> dict[str, np.ndarray[Any, Any]]: ...

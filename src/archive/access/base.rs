@@ -13,11 +13,13 @@ use super::{
 };
 use crate::{
     Error, Result,
-    container::{BaseRecord, EntryKind, Name, Origin, Piece, digest_of},
+    container::{BaseRecord, EntryKind, Name, Origin, Piece},
     dtype::Dtype,
+    format, hash,
     source::Source,
 };
 use std::{
+    collections::HashMap,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -27,7 +29,9 @@ const CHECKED: usize = 4;
 /// The same for a base that nothing speaks for but these.
 pub(in crate::archive) const CHECKED_WELL: usize = 64;
 
-/// An open base.
+/// What an archive is, or becomes, a delta to: a raw file, a directory or an archive, open.
+/// [`CompressOptions::with_base`](crate::CompressOptions::with_base) and
+/// [`RestoreOptions::with_base`](crate::RestoreOptions::with_base) take it.
 pub struct Base {
     name: Name,
     shown: String,
@@ -47,6 +51,7 @@ impl std::fmt::Debug for Base {
 
 impl Base {
     /// A base that is an archive which is open, with its own base attached where it needs one.
+    #[doc(hidden)]
     pub fn of_archive(path: &Path, archive: Archive<'static>) -> Arc<Base> {
         let manifest = archive.manifest.clone();
         let shared = Shared::new(archive);
@@ -65,6 +70,7 @@ impl Base {
 
     /// Files that are open already or exist in memory only. `path` gives the name that archives
     /// remember.
+    #[doc(hidden)]
     pub fn of_files(path: &Path, input: Input<'static>) -> Arc<Base> {
         Arc::new(Self::of_input(path, input))
     }
@@ -95,7 +101,8 @@ impl Base {
         if let Some(items) = self.items.get() {
             return Ok(items);
         }
-        let items = relation::items(&self.input, |_, _| ()).map_err(|e| self.fault(e))?;
+        let items =
+            relation::items(&self.input, format::parse, |_, _| ()).map_err(|e| self.fault(e))?;
         Ok(self.items.get_or_init(|| items))
     }
 
@@ -129,7 +136,7 @@ impl Base {
                 "the base {}: {} changed while it was being read: use it when nobody writes to it",
                 self.raw_files().shown,
                 input.shown(first)
-            ))),
+            ).into())),
         }
     }
 
@@ -146,10 +153,10 @@ impl Base {
     fn fault(&self, e: Error) -> Error {
         match e {
             Error::Io { context, source } if is_content(&source) => {
-                Error::BaseMismatch(format!("the base {}: {context}: {source}", self.shown))
+                Error::BaseMismatch(format!("the base {}: {context}: {source}", self.shown).into())
             }
             e @ Error::Io { .. } => e,
-            e => Error::BaseMismatch(format!("the base {}: {e}", self.shown)),
+            e => Error::BaseMismatch(format!("the base {}: {e}", self.shown).into()),
         }
     }
 }
@@ -194,12 +201,14 @@ impl Attached {
     pub fn new(record: &BaseRecord, base: &Arc<Base>) -> Result<Attached> {
         let own: Vec<_> =
             base.input.files().filter(|(e, ..)| e.kind != EntryKind::Directory).collect();
+        let by_path: HashMap<&Name, usize> =
+            own.iter().enumerate().map(|(i, (e, ..))| (&e.path, i)).collect();
         let mut files = Vec::with_capacity(record.files.len());
         let mut end = 0u64;
         for (path, len) in &record.files {
             let found = match (&own[..], record.files.len()) {
                 ([only], 1) => Some(only),
-                _ => own.iter().find(|(e, ..)| e.path == *path),
+                _ => by_path.get(path).map(|&i| &own[i]),
             };
             let why = match found {
                 None => format!("has no {path}"),
@@ -212,10 +221,13 @@ impl Attached {
                     continue;
                 }
             };
-            return Err(Error::BaseMismatch(format!(
-                "{} is not the base that the archive was made against, \"{}\": it {why}",
-                base.shown, record.name
-            )));
+            return Err(Error::BaseMismatch(
+                format!(
+                    "{} is not the base that the archive was made against, \"{}\": it {why}",
+                    base.shown, record.name
+                )
+                .into(),
+            ));
         }
         Ok(Attached { base: base.clone(), record: record.clone(), files })
     }
@@ -233,7 +245,7 @@ impl Attached {
             self.base.shown,
             self.record.name,
             file.map_or("it".into(), |f| f.0.to_string())
-        ))
+        ).into())
     }
 
     /// The base.
@@ -269,6 +281,7 @@ impl Attached {
 
 impl Archive<'_> {
     /// Whether any chunk needs the base.
+    #[doc(hidden)]
     pub fn refers_to_base(&self) -> bool {
         self.chunks.iter().any(|c| c.meta.references.iter().any(is_base))
     }
@@ -278,6 +291,7 @@ impl Archive<'_> {
     /// # Errors
     /// `BaseMismatch` where it is not the base that the archive was made against, as far as
     /// names, lengths and a few digests tell: the others are checked where they are used.
+    #[doc(hidden)]
     pub fn attach_base(&self, base: &Arc<Base>) -> Result<()> {
         self.attach_checked(base, CHECKED)
     }
@@ -309,7 +323,7 @@ impl Archive<'_> {
                 let Origin::Base { digest } = r.origin else { continue };
                 bytes.resize(r.len() as usize, 0);
                 attached.read(&r.pieces, &buffers, &mut bytes)?;
-                if digest_of(&bytes) != digest {
+                if hash::digest(self.level, &bytes) != digest {
                     return Err(attached.other_bytes(&r.pieces));
                 }
             }
@@ -323,10 +337,13 @@ impl Archive<'_> {
             (r.name.clone(), r.files.len(), r.total_len().unwrap_or(0))
         });
         let this = self.path.as_ref().map_or("the archive".into(), |p| p.display().to_string());
-        Error::BaseMismatch(format!(
-            "{this} is a delta and needs its base \"{name}\" ({files} files, {bytes} bytes), \
+        Error::BaseMismatch(
+            format!(
+                "{this} is a delta and needs its base \"{name}\" ({files} files, {bytes} bytes), \
              which is not there: pass it with --base"
-        ))
+            )
+            .into(),
+        )
     }
 
     /// Fills `out` with the bytes of a reference to the base.
@@ -347,7 +364,7 @@ impl Archive<'_> {
         let attached = self.base.get()?;
         let references = &self.chunks[chunk].meta.references;
         references.iter().zip(known).find_map(|(r, bytes)| match r.origin {
-            Origin::Base { digest } if digest_of(bytes) != digest => {
+            Origin::Base { digest } if hash::digest(self.level, bytes) != digest => {
                 Some(attached.other_bytes(&r.pieces))
             }
             _ => None,

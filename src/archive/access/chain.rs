@@ -147,6 +147,7 @@ impl Archive<'_> {
     ///
     /// # Errors
     /// `BaseMismatch` where names or lengths differ.
+    #[doc(hidden)]
     pub fn attach_known_base(&self, base: &Arc<Base>) -> Result<()> {
         if let Some(record) = self.base_record.as_ref().filter(|_| self.base.get().is_none()) {
             let _ = self.base.set(Attached::new(record, base)?);

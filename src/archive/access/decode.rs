@@ -3,8 +3,8 @@
 use super::{Archive, chain::Below, open::ChunkInfo};
 use crate::{
     Error, Result,
-    codec::{self, Scratch, form},
-    container::{ChunkMeta, Limits, Origin, Piece, RecordHeader, RecordType, digest_of},
+    codec::{self, Form, Scratch},
+    container::{ChunkMeta, Limits, Origin, Piece, RecordHeader, RecordType},
     simd::Level,
 };
 use std::ops::Range;
@@ -33,17 +33,13 @@ impl Archive<'_> {
             Some(all) => &all[stored.offset as usize..][..stored.stored_len as usize],
             None => &buffers.record[..stored.stored_len as usize],
         };
-        let spec = spec_of(&stored.meta);
-        let payload = &record[header_len..];
         let known: Vec<&[u8]> =
             borrowed.iter().zip(&buffers.known).map(|(b, read)| b.unwrap_or(read)).collect();
-        let form = stored.meta.form;
+        let payload = payload_of(&stored.meta, &record[header_len..], &known);
         let scratch = &mut buffers.scratch;
         scratch.write_far(buffers.far);
-        let decoded = codec::decode_known(level, &spec, form, payload, &known, scratch, out);
-        let digest = scratch.take_digest();
-        let digest = move |out: &[u8]| digest.unwrap_or_else(|| digest_of(out));
-        let decoded = decoded.and_then(|()| match digest(out) == chunk.meta.digest {
+        let decoded = codec::decode(level, &payload, scratch, out);
+        let decoded = decoded.and_then(|digest| match digest == chunk.meta.digest {
             true => Ok(()),
             false => Err(Error::Corrupt("the checksum does not match".into())),
         });
@@ -94,7 +90,7 @@ impl Archive<'_> {
         let mut most = 0;
         for i in chunks {
             let memory = within(self.memory_of_chunk(i), limits);
-            most = memory.map_err(|e| e.at(format_args!("chunk {i}")))?.max(most);
+            most = memory.map_err(|e| e.in_chunk(i))?.max(most);
         }
         Ok(most)
     }
@@ -219,8 +215,8 @@ pub(in crate::archive) fn memory_of(meta: &ChunkMeta, payload_len: u64) -> u64 {
     let len = meta.len();
     // Coders of planes hold the planes; predictors hold contexts and lanes beside them.
     let scratch = match meta.form {
-        0 | form::STORED | form::CONSTANT => 0,
-        form::ZSTD | form::SPLIT | form::GROUP | form::QUANTISED => len,
+        Form::Copy | Form::Stored | Form::Constant => 0,
+        Form::Zstd | Form::Split | Form::Group | Form::Quantised => len,
         _ => len.saturating_mul(3),
     };
     let parts = [len, payload_len, scratch];
@@ -231,11 +227,14 @@ pub(in crate::archive) fn memory_of(meta: &ChunkMeta, payload_len: u64) -> u64 {
 /// The same number, unless it is above the limit.
 pub(in crate::archive) fn within(memory: u64, limits: &Limits) -> Result<u64> {
     if memory > limits.memory {
-        return Err(Error::LimitExceeded(format!(
-            "decoding it takes {memory} bytes of memory, more than the limit of {}: raise \
+        return Err(Error::LimitExceeded(
+            format!(
+                "decoding it takes {memory} bytes of memory, more than the limit of {}: raise \
              Limits::memory, or --memory of the command",
-            limits.memory
-        )));
+                limits.memory
+            )
+            .into(),
+        ));
     }
     Ok(memory)
 }
@@ -273,6 +272,15 @@ impl Buffers {
         kept.extend_from_slice(bytes);
         self.kept.push((chunk, kept));
     }
+}
+
+/// The payload of a chunk, of which `known` are the references.
+pub(in crate::archive) fn payload_of<'a>(
+    meta: &ChunkMeta,
+    bytes: &'a [u8],
+    known: &'a [&'a [u8]],
+) -> codec::Payload<'a> {
+    codec::Payload { spec: spec_of(meta), form: meta.form, bytes, known }
 }
 
 /// The parts of a chunk's metadata that its payload depends on.

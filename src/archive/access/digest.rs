@@ -1,6 +1,10 @@
 //! Digests of files, from the digests of their chunks: nothing is read twice.
 
-use crate::container::{ChunkMeta, digest_of, hash128};
+use crate::{
+    container::{ChunkMeta, hash128},
+    hash,
+    simd::Level,
+};
 use std::collections::BTreeMap;
 
 /// Collects the digests of stretches, in any order, and makes the digest of every file of them.
@@ -13,7 +17,7 @@ pub struct Digests {
 }
 
 /// The stretches of a chunk: first byte in the address space, and digest.
-pub fn stretches(meta: &ChunkMeta, bytes: &[u8], ends: &[u64]) -> Vec<(u64, u64)> {
+pub fn stretches(level: Level, meta: &ChunkMeta, bytes: &[u8], ends: &[u64]) -> Vec<(u64, u64)> {
     let crosses = |from: u64, to: u64| ends[ends.partition_point(|&e| e <= from)] < to;
     if let [piece] = meta.pieces[..]
         && !crosses(piece.offset, piece.offset + piece.len)
@@ -27,7 +31,7 @@ pub fn stretches(meta: &ChunkMeta, bytes: &[u8], ends: &[u64]) -> Vec<(u64, u64)
         while from < to {
             let end = to.min(ends[ends.partition_point(|&e| e <= from)]);
             let len = (end - from) as usize;
-            found.push((from, digest_of(&bytes[at..at + len])));
+            found.push((from, hash::digest(level, &bytes[at..at + len])));
             at += len;
             from = end;
         }

@@ -5,25 +5,137 @@ use super::{
     decode::{Buffers, shed},
     open::no_entry,
 };
-use crate::{Error, Result, container::Place, simd::Level, source::Source};
+use crate::{
+    Error, Result,
+    container::Place,
+    pipeline::{self, Cancel, numbered},
+    source::Source,
+};
 use std::{
-    io,
+    io::{self, Read, Seek, SeekFrom},
     sync::{Arc, Mutex, PoisonError},
 };
 
 /// Decoded chunks kept for the next read.
 const CACHED: usize = 4;
 
-/// The bytes of a file inside an archive.
+/// A file inside an archive, decoded as it is read: one of [`Read`] and [`Seek`].
 pub struct ArchivedFile<'b, 'a> {
     archive: &'b Archive<'a>,
     entry: usize,
     reader: Reader,
+    /// Where the next [`Read::read`] begins.
+    at: u64,
 }
 
 impl<'b, 'a> ArchivedFile<'b, 'a> {
     pub(in crate::archive) fn new(archive: &'b Archive<'a>, entry: usize) -> Self {
-        ArchivedFile { archive, entry, reader: Reader::default() }
+        ArchivedFile { archive, entry, reader: Reader::default(), at: 0 }
+    }
+
+    /// Its length.
+    pub fn byte_len(&self) -> u64 {
+        self.archive.len_of(self.entry)
+    }
+}
+
+impl std::fmt::Debug for ArchivedFile<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ArchivedFile")
+            .field("path", &self.archive.manifest.entries.get(self.entry).map(|e| &e.path))
+            .field("bytes", &self.byte_len())
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Read for ArchivedFile<'_, '_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.byte_len().saturating_sub(self.at).min(buf.len() as u64) as usize;
+        if n > 0 {
+            self.read_at(self.at, &mut buf[..n])?;
+            self.at += n as u64;
+        }
+        Ok(n)
+    }
+}
+
+impl Seek for ArchivedFile<'_, '_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let to = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.byte_len().checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = to.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+/// Places of one chunk that follow each other, and the output that they fill.
+struct Stretch<'o> {
+    chunk: usize,
+    /// First byte in the decoded chunk, and memory, of each.
+    parts: Vec<(usize, &'o mut [u8])>,
+}
+
+impl Archive<'_> {
+    /// Fills `out` with bytes of an entry, each chunk decoded once, on several threads.
+    pub(in crate::archive) fn read_range(
+        &self,
+        entry: usize,
+        offset: u64,
+        out: &mut [u8],
+        cancel: &Cancel,
+    ) -> Result<()> {
+        match offset.checked_add(out.len() as u64) {
+            Some(end) if end <= self.len_of(entry) => {}
+            _ => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+        }
+        let mut from = self.start_of(entry) + offset;
+        let mut i = self.places.partition_point(|p| p.piece.end() <= from);
+        let mut stretches: Vec<Mutex<Stretch<'_>>> = Vec::new();
+        let mut rest = out;
+        while !rest.is_empty() {
+            let Place { piece, chunk, at } = self.places[i];
+            let skip = from - piece.offset;
+            let n = (piece.len - skip).min(rest.len() as u64) as usize;
+            let (head, tail) = rest.split_at_mut(n);
+            let part = ((at + skip) as usize, head);
+            match stretches.last_mut().map(Mutex::get_mut) {
+                Some(Ok(last)) if last.chunk == chunk as usize => last.parts.push(part),
+                _ => {
+                    stretches.push(Mutex::new(Stretch { chunk: chunk as usize, parts: vec![part] }))
+                }
+            }
+            rest = tail;
+            from += n as u64;
+            i += 1;
+        }
+        let memory = |(_, job): &(State, usize)| {
+            let chunk = stretches[*job].lock().unwrap_or_else(PoisonError::into_inner).chunk;
+            self.memory_of_chunks(chunk..chunk + 1, &self.limits)
+        };
+        pipeline::run_within(
+            self.kept.workers(pipeline::worker_count(self.threads).min(stretches.len().max(1))),
+            cancel,
+            pipeline::Memory { limit: self.limits.memory, of: memory },
+            || (State::default(), 0),
+            numbered(stretches.len(), |(_, job): &mut (State, usize), i| *job = i),
+            |(state, job)| {
+                let mut stretch = stretches[*job].lock().unwrap_or_else(PoisonError::into_inner);
+                let chunk = stretch.chunk;
+                let bytes = state.chunk(self, chunk).map_err(|e| e.in_chunk(chunk))?;
+                for (at, out) in &mut stretch.parts {
+                    out.copy_from_slice(&bytes[*at..][..out.len()]);
+                }
+                Ok(())
+            },
+            |(state, _)| {
+                state.cache.clear();
+                Ok(())
+            },
+        )
     }
 }
 
@@ -103,8 +215,8 @@ impl State {
                 shed(&mut bytes);
                 bytes.clear();
                 bytes.resize(len as usize, 0);
-                archive.prepare_chunk(chunk, Level::best(), &mut self.buffers);
-                archive.decode_chunk(chunk, Level::best(), &mut self.buffers, &mut bytes)?;
+                archive.prepare_chunk(chunk, archive.level, &mut self.buffers);
+                archive.decode_chunk(chunk, archive.level, &mut self.buffers, &mut bytes)?;
                 self.buffers.shed();
                 self.cache.push((chunk, bytes));
                 self.cache.len() - 1
@@ -148,11 +260,10 @@ impl State {
             let Place { piece, chunk, at } = places[i];
             let skip = from - piece.offset;
             let n = (piece.len - skip).min(buf.len() as u64) as usize;
-            let bytes = self.chunk(archive, chunk as usize).map_err(|e| match e {
-                Error::Io { .. } => io::Error::other(e.at(format_args!("chunk {chunk}"))),
-                e => {
-                    io::Error::new(io::ErrorKind::InvalidData, e.at(format_args!("chunk {chunk}")))
-                }
+            let chunk = chunk as usize;
+            let bytes = self.chunk(archive, chunk).map_err(|e| match e {
+                Error::Io { .. } => io::Error::other(e.in_chunk(chunk)),
+                e => io::Error::new(io::ErrorKind::InvalidData, e.in_chunk(chunk)),
             })?;
             let (head, tail) = buf.split_at_mut(n);
             head.copy_from_slice(&bytes[(at + skip) as usize..][..n]);

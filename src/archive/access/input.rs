@@ -28,6 +28,12 @@ pub struct Input<'a> {
     starts: Vec<u64>,
 }
 
+impl std::fmt::Debug for Input<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Input").field("manifest", &self.manifest).finish_non_exhaustive()
+    }
+}
+
 impl<'a> Input<'a> {
     /// One file in memory. A name that cannot be stored is refused when it is compressed.
     pub fn from_bytes(name: &str, bytes: &'a [u8], flat: Option<Dtype>) -> Input<'a> {
@@ -102,7 +108,7 @@ impl<'a> Input<'a> {
                     Some(&before) if kind == EntryKind::Directory && before == kind => continue,
                     Some(_) => {
                         let why = format!("{path} stands twice among the files");
-                        return Err(Error::InvalidArgument(why));
+                        return Err(Error::InvalidArgument(why.into()));
                     }
                     None => seen.insert(path.clone(), kind),
                 };
@@ -217,7 +223,7 @@ impl<'a> Input<'a> {
                     ErrorKind::NotFound => changed("was removed"),
                     // A fault that is not the operating system's.
                     _ if e.get_ref().is_some_and(|e| e.is::<Error>()) => {
-                        Error::from(e).at(path.display())
+                        Error::from(e).in_file(path.display())
                     }
                     _ => Error::io("read", path, e),
                 }
@@ -284,10 +290,13 @@ fn kind_of(path: &Path, follow: bool) -> Result<EntryKind> {
     let meta = fs::symlink_metadata(path).map_err(|e| Error::io("open", path, e))?;
     let is_link = meta.is_symlink();
     if is_link && !follow {
-        return Err(Error::InvalidArgument(format!(
-            "{} is a symbolic link: pass --follow to store what it points to",
-            path.display()
-        )));
+        return Err(Error::InvalidArgument(
+            format!(
+                "{} is a symbolic link: pass --follow to store what it points to",
+                path.display()
+            )
+            .into(),
+        ));
     }
     let meta = if is_link { fs::metadata(path) } else { Ok(meta) };
     let meta = meta.map_err(|e| Error::io("open", path, e))?;
@@ -295,10 +304,10 @@ fn kind_of(path: &Path, follow: bool) -> Result<EntryKind> {
         return Ok(EntryKind::Directory);
     }
     if !meta.is_file() {
-        return Err(Error::InvalidArgument(format!(
-            "{} is neither a file nor a directory (use - to read a pipe)",
-            path.display()
-        )));
+        return Err(Error::InvalidArgument(
+            format!("{} is neither a file nor a directory (use - to read a pipe)", path.display())
+                .into(),
+        ));
     }
     Ok(EntryKind::File)
 }
@@ -314,10 +323,9 @@ fn walk(
 ) -> Result<()> {
     let real = fs::canonicalize(dir).map_err(|e| Error::io("open", dir, e))?;
     if above.contains(&real) {
-        return Err(Error::InvalidArgument(format!(
-            "{} is a symbolic link to a directory that contains it",
-            dir.display()
-        )));
+        return Err(Error::InvalidArgument(
+            format!("{} is a symbolic link to a directory that contains it", dir.display()).into(),
+        ));
     }
     above.push(real);
     let mut paths = Vec::new();

@@ -1,20 +1,22 @@
 //! Opens an archive for random access.
 
-use super::{base::Attached, digest::file_ends, file::ArchivedFile};
+use super::{Base, base::Attached, digest::file_ends, file::ArchivedFile, tensor::Tensors};
 use crate::{
     Error, Result,
     container::{
-        BaseRecord, ChunkMeta, EntryKind, HEADER_LEN, Header, Index, Layout, Limits, Manifest,
-        Piece, Place, RECORD_HEADER_LEN, RecordHeader, RecordType, TRAILER_LEN, Trailer,
+        BaseRecord, ChunkMeta, Entry, EntryKind, HEADER_LEN, Header, Index, Layout, Limits,
+        Manifest, Piece, Place, RECORD_HEADER_LEN, RecordHeader, RecordType, TRAILER_LEN, Trailer,
         header::MAGIC, index::IndexedRecord,
     },
+    pipeline::Threads,
+    simd::Level,
     source::{FileSource, Source},
 };
 use std::{
     fs::File,
     io::Read,
     path::{Path, PathBuf},
-    sync::OnceLock,
+    sync::{Arc, OnceLock},
 };
 
 /// A chunk as the index describes it.
@@ -32,52 +34,65 @@ pub struct ChunkInfo {
 
 /// An open archive. Opening reads and checks header, index and manifest; chunks are read and
 /// checked when they are needed.
+///
+/// ```
+/// use lmc_gpu::{Archive, CompressOptions, RestoreOptions, compress};
+/// let bytes = compress(&[7; 5000], &CompressOptions::default())?;
+/// let archive = Archive::from_bytes(&bytes, &RestoreOptions::default())?;
+/// assert_eq!(archive.entries()[0].len, 5000);
+/// archive.verify(&RestoreOptions::default())?;
+/// # Ok::<(), lmc_gpu::Error>(())
+/// ```
 pub struct Archive<'a> {
     pub(in crate::archive) source: Box<dyn Source + 'a>,
     /// Where it is on disk.
     pub(in crate::archive) path: Option<PathBuf>,
     /// What its chunks may refer to, where it is a delta.
-    pub base_record: Option<BaseRecord>,
+    pub(crate) base_record: Option<BaseRecord>,
     pub(in crate::archive) base: OnceLock<Attached>,
+    /// The base that it was opened with, to be attached when it is needed.
+    pub(in crate::archive) given: Option<Arc<Base>>,
+    /// How many threads decode what is read here and there; 0 is one a core.
+    pub(in crate::archive) threads: usize,
+    /// Those of the last call.
+    pub(in crate::archive) kept: Threads,
+    /// The tensors of all files, once somebody asked for them.
+    pub(in crate::archive) tensors: OnceLock<Tensors>,
     /// The files it holds.
-    pub manifest: Manifest,
+    pub(crate) manifest: Manifest,
     /// Its chunks, in the order they are stored.
-    pub chunks: Vec<ChunkInfo>,
+    pub(crate) chunks: Vec<ChunkInfo>,
     /// First chunk of every group.
     pub(in crate::archive) groups: Vec<usize>,
     pub(in crate::archive) places: Vec<Place>,
     pub(in crate::archive) ends: Vec<u64>,
     pub(in crate::archive) digests: Vec<u128>,
     pub(in crate::archive) limits: Limits,
+    /// For what is read of it without options.
+    pub(in crate::archive) level: Level,
 }
 
 impl<'a> Archive<'a> {
-    /// Opens an archive on disk.
-    ///
-    /// # Errors
-    /// `Io`, `Truncated`, `Corrupt`, `Unsupported` (a newer version), `LimitExceeded`.
-    pub fn open(path: &Path, limits: Limits) -> Result<Archive<'static>> {
+    /// Opens an archive on disk, by itself.
+    pub(in crate::archive) fn at(path: &Path, limits: Limits) -> Result<Archive<'static>> {
         let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
         let source = FileSource::new(file).map_err(|e| Error::io("read", path, e))?;
-        let opened = Archive::from_source(Box::new(source), limits);
+        let opened = Archive::of_source(Box::new(source), limits);
         let mut archive = opened.map_err(|e| e.at(path.display()))?;
         archive.path = Some(path.to_owned());
         Ok(archive)
     }
 
-    /// Opens an archive in memory.
-    ///
-    /// # Errors
-    /// As for [`Archive::open`].
-    pub fn from_bytes(bytes: &'a [u8], limits: Limits) -> Result<Archive<'a>> {
-        Archive::from_source(Box::new(super::input::Memory(bytes)), limits)
+    /// Opens an archive in memory, by itself.
+    pub(in crate::archive) fn of_bytes(bytes: &'a [u8], limits: Limits) -> Result<Archive<'a>> {
+        Archive::of_source(Box::new(super::input::Memory(bytes)), limits)
     }
 
-    /// Opens an archive anywhere.
-    ///
-    /// # Errors
-    /// As for [`Archive::open`].
-    pub fn from_source(source: Box<dyn Source + 'a>, limits: Limits) -> Result<Archive<'a>> {
+    /// Opens an archive anywhere, by itself.
+    pub(in crate::archive) fn of_source(
+        source: Box<dyn Source + 'a>,
+        limits: Limits,
+    ) -> Result<Archive<'a>> {
         let len = source.len();
         let header = source.read_vec(0, len.min(HEADER_LEN as u64))?;
         let header = Header::read(&header)?;
@@ -123,7 +138,7 @@ impl<'a> Archive<'a> {
         digests: Vec<u128>,
         limits: Limits,
     ) -> Result<Archive<'a>> {
-        let damaged = |what: &str| Error::Corrupt(format!("the index is damaged: {what}"));
+        let damaged = |what: &str| Error::Corrupt(format!("the index is damaged: {what}").into());
         for (entry, len) in manifest.entries.iter_mut().zip(&lens) {
             if entry.kind == EntryKind::Stream {
                 entry.len = *len;
@@ -143,7 +158,7 @@ impl<'a> Archive<'a> {
             let i = chunks.len();
             let stored_len = (RECORD_HEADER_LEN + meta.len()) as u64 + u64::from(payload_len);
             let meta = ChunkMeta::read(&meta).ok_or_else(|| damaged("metadata of a chunk"))?;
-            layout.add(kind, payload_len, &meta).map_err(|e| e.at(format_args!("chunk {i}")))?;
+            layout.add(kind, payload_len, &meta).map_err(|e| e.in_chunk(i))?;
             if !meta.continues_group {
                 groups.push(i);
             }
@@ -155,6 +170,10 @@ impl<'a> Archive<'a> {
             path: None,
             base_record,
             base: OnceLock::new(),
+            given: None,
+            threads: 0,
+            kept: Threads::default(),
+            tensors: OnceLock::new(),
             manifest,
             chunks,
             groups,
@@ -162,7 +181,14 @@ impl<'a> Archive<'a> {
             ends,
             digests,
             limits,
+            level: Level::best(),
         })
+    }
+
+    /// The same archive, read at this level.
+    #[must_use]
+    pub(in crate::archive) fn at_level(self, level: Level) -> Self {
+        Archive { level, ..self }
     }
 
     /// First chunk of the group of a chunk.
@@ -230,8 +256,47 @@ impl<'a> Archive<'a> {
 
     /// The bytes of one entry of the manifest, decoded as they are read. Where there is no such
     /// entry, it has no bytes, and reading it fails.
-    pub fn file(&self, entry: usize) -> ArchivedFile<'_, 'a> {
+    pub(in crate::archive) fn bytes_of(&self, entry: usize) -> ArchivedFile<'_, 'a> {
         ArchivedFile::new(self, entry)
+    }
+
+    /// Its files and directories, in the order of their paths.
+    pub fn entries(&self) -> &[Entry] {
+        &self.manifest.entries
+    }
+
+    /// Whether it holds a directory, even if that is of one file.
+    pub fn is_directory(&self) -> bool {
+        self.manifest.is_directory
+    }
+
+    /// Whether it is a delta to a base, which reading from it takes.
+    pub fn is_delta(&self) -> bool {
+        self.base_record.is_some()
+    }
+
+    /// Its files.
+    #[doc(hidden)]
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Its chunks, in the order they are stored.
+    #[doc(hidden)]
+    pub fn chunks(&self) -> &[ChunkInfo] {
+        &self.chunks
+    }
+}
+
+impl std::fmt::Debug for Archive<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Archive")
+            .field("path", &self.path)
+            .field("entries", &self.manifest.entries.len())
+            .field("chunks", &self.chunks.len())
+            .field("bytes", &self.total_len())
+            .field("is_delta", &self.is_delta())
+            .finish_non_exhaustive()
     }
 }
 
@@ -253,7 +318,7 @@ pub fn is_archive(path: &Path) -> Result<bool> {
 
 /// The error for an entry of a manifest that there is not.
 pub(in crate::archive) fn no_entry(entry: usize, n: usize) -> Error {
-    Error::InvalidArgument(format!("there is no entry {entry}: there are {n}"))
+    Error::InvalidArgument(format!("there is no entry {entry}: there are {n}").into())
 }
 
 /// A record that was read: header, metadata, payload.

@@ -14,6 +14,7 @@ use crate::{
     Result,
     dtype::Dtype,
     format::{self, Parsed, Span},
+    source::Source,
 };
 use std::collections::HashMap;
 
@@ -27,6 +28,8 @@ pub(in crate::archive) struct Item {
     /// Name of the tensor that fills it; of spans that no tensor fills only those of files that
     /// have no tensors at all are named, by nothing.
     pub name: Option<String>,
+    /// First byte in its file, where nothing but that tells which span it is.
+    pub place: Option<u64>,
     /// For weights whose moments stand in the same file: what their names begin with.
     pub state: Option<String>,
 }
@@ -42,9 +45,11 @@ pub(in crate::archive) struct Link {
     pub dtype: Dtype,
 }
 
-/// The items of an input, in order, with its parsers' results.
+/// The items of an input, in order, with its parsers' results. `parse` is one of
+/// [`format::parse`] and [`format::parse_and_guess`].
 pub(in crate::archive) fn items(
     input: &Input<'_>,
+    parse: fn(&dyn Source) -> Result<Parsed>,
     mut also: impl FnMut(usize, &Parsed),
 ) -> Result<Vec<Item>> {
     let mut items = Vec::new();
@@ -52,7 +57,7 @@ pub(in crate::archive) fn items(
     for (i, (entry, start, source)) in input.files().enumerate() {
         let parsed = match entry.flat {
             Some(dtype) => format::parse_flat(source.len(), dtype),
-            None => format::parse(source).map_err(|e| e.at(&entry.path))?,
+            None => parse(source).map_err(|e| e.in_file(&entry.path))?,
         };
         also(i, &parsed);
         let file = if alone { String::new() } else { entry.path.to_text().into_owned() };
@@ -71,18 +76,24 @@ fn add_items(items: &mut Vec<Item>, parsed: &Parsed, start: u64, file: &str) {
     }
     for span in &parsed.spans {
         let tensor = tensors.get(&span.offset);
+        // Of a file with tensors, what is neither tensor nor guessed is a header.
+        let by_place = !parsed.guesses.is_empty()
+            && tensor.is_none()
+            && (parsed.tensors.is_empty() || span.dtype != Dtype::BYTES);
         let name = match tensor {
             Some(&i) => Some(parsed.tensors[i].name.clone()),
-            None => parsed.tensors.is_empty().then(String::new),
+            None => (parsed.tensors.is_empty() && !by_place).then(String::new),
         };
+        let place = by_place.then_some(span.offset);
         let state = tensor.and_then(|i| states.remove(i));
         let span = Span { offset: span.offset + start, ..span.clone() };
-        items.push(Item { span, file: file.to_owned(), name, state });
+        items.push(Item { span, file: file.to_owned(), name, place, state });
     }
 }
 
-/// The place in the base of every item that has one. Items without a name have none: they are
-/// headers, which must be readable without the base.
+/// The place in the base of every item that has one: by name, or for what is known by its place in
+/// its file by that, whatever the base's spans there are. Other items without a name have none: they
+/// are headers, which must be readable without the base.
 pub(in crate::archive) fn links(items: &[Item], base: &[Item]) -> Vec<Option<Link>> {
     let mut by_place: HashMap<(&str, &str), usize> = HashMap::new();
     let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -109,6 +120,21 @@ pub(in crate::archive) fn links(items: &[Item], base: &[Item]) -> Vec<Option<Lin
                 used[i] = true;
                 *link = Some(link_to(&item.span, &base[i].span));
             }
+        }
+    }
+    let mut files: HashMap<&str, (u64, u64)> = HashMap::new();
+    for Item { span, file, .. } in base {
+        let (from, to) = files.entry(file).or_insert((span.offset, span.offset));
+        (*from, *to) = ((*from).min(span.offset), (*to).max(span.offset + span.len));
+    }
+    for (item, link) in items.iter().zip(&mut links) {
+        let Some((place, &(from, to))) = item.place.zip(files.get(&item.file[..])) else {
+            continue;
+        };
+        let word = item.span.dtype.word_len() as u64;
+        let len = item.span.len.min((to - from).saturating_sub(place)) / word * word;
+        if len > 0 {
+            *link = Some(Link { offset: from + place, len, dtype: item.span.dtype });
         }
     }
     let mut left: HashMap<(Dtype, bool, u64), std::collections::VecDeque<usize>> = HashMap::new();
@@ -309,7 +335,7 @@ mod tests {
 
     fn item(file: &str, name: Option<&str>, dtype: Dtype, offset: u64, len: u64) -> Item {
         let span = Span { offset, len, dtype, row_words: 0, big_endian: false };
-        Item { span, file: file.into(), name: name.map(str::to_owned), state: None }
+        Item { span, file: file.into(), name: name.map(str::to_owned), place: None, state: None }
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl AtomicDirectory {
                     "{} is not a directory, which the archive restores to: choose another output \
                      with -o",
                     path.display()
-                )));
+                ).into()));
             }
         }
         let within = if stays { path } else { parent_of(path) };
@@ -161,7 +161,7 @@ fn refuse_other_kinds(path: &Path, manifest: &Manifest) -> Result<()> {
                  another output with -o, or replace all of {} with --force-replace-dir",
                 to.display(),
                 path.display()
-            )));
+            ).into()));
         }
     }
     Ok(())

@@ -34,24 +34,26 @@ impl AtomicFile {
     /// # Errors
     /// `InvalidArgument` where `path` exists and is not to be replaced, or is something that no
     /// file can replace; `Io`.
-    pub fn create(path: &Path, overwrite: impl Into<Overwrite>) -> Result<AtomicFile> {
-        let overwrite = overwrite.into();
+    pub fn create(path: &Path, overwrite: Overwrite) -> Result<AtomicFile> {
         if let Some(stream) = open_stream(path)? {
             return Ok(AtomicFile { place: Place::Stream(stream), path: path.into(), overwrite });
         }
         if path.is_dir() {
-            return Err(Error::InvalidArgument(format!(
-                "{} is a directory, which no file replaces: name a file with -o",
-                path.display()
-            )));
+            return Err(Error::InvalidArgument(
+                format!(
+                    "{} is a directory, which no file replaces: name a file with -o",
+                    path.display()
+                )
+                .into(),
+            ));
         }
         refuse_existing(path, overwrite)?;
         let made = temporary::file_in(parent_of(path)).map_err(temporary::failed(path))?;
         Ok(AtomicFile { place: Place::Temporary(made), path: path.into(), overwrite })
     }
 
-    /// As [`AtomicFile::create`], by [`Options::overwrite`], and never over what
-    /// [`Options::protected`] or the base says is needed.
+    /// As [`AtomicFile::create`], as the options say, and never over what they or the base say is
+    /// needed.
     ///
     /// # Errors
     /// As for [`AtomicFile::create`], and `InvalidArgument` where `path` is, contains or lies in
@@ -125,10 +127,13 @@ pub(in crate::archive) fn open_stream(path: &Path) -> Result<Option<File>> {
     }
     if meta.is_file() {
         return match names_open_file(path) {
-            true => Err(Error::InvalidArgument(format!(
-                "{} names a file that is open already: -o - writes to standard output",
-                path.display()
-            ))),
+            true => Err(Error::InvalidArgument(
+                format!(
+                    "{} names a file that is open already: -o - writes to standard output",
+                    path.display()
+                )
+                .into(),
+            )),
             false => Ok(None),
         };
     }
@@ -141,10 +146,13 @@ pub(in crate::archive) fn open_stream(path: &Path) -> Result<Option<File>> {
             return opened.map(Some).map_err(|e| Error::io("open", path, e));
         }
     }
-    Err(Error::InvalidArgument(format!(
-        "{} is a device or socket, which no file replaces: choose another output with -o",
-        path.display()
-    )))
+    Err(Error::InvalidArgument(
+        format!(
+            "{} is a device or socket, which no file replaces: choose another output with -o",
+            path.display()
+        )
+        .into(),
+    ))
 }
 
 /// Whether a path leads through the system's list of open files, like `/dev/stdout`.
@@ -154,10 +162,13 @@ fn names_open_file(path: &Path) -> bool {
 }
 
 pub(in crate::archive) fn exists(path: &Path) -> Error {
-    Error::InvalidArgument(format!(
-        "{} exists already: choose another output with -o or replace it with --force",
-        path.display()
-    ))
+    Error::InvalidArgument(
+        format!(
+            "{} exists already: choose another output with -o or replace it with --force",
+            path.display()
+        )
+        .into(),
+    )
 }
 
 pub(in crate::archive) fn refuse_existing(path: &Path, overwrite: Overwrite) -> Result<()> {

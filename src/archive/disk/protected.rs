@@ -83,11 +83,14 @@ impl Protected {
     pub fn refuse(&self, out: &Path) -> Result<()> {
         let at = identity(out);
         let wrong = |relation: &str, place: &Path| {
-            Err(Error::InvalidArgument(format!(
-                "{} {relation} {}, which is needed as it is: choose another output with -o",
-                out.display(),
-                place.display()
-            )))
+            Err(Error::InvalidArgument(
+                format!(
+                    "{} {relation} {}, which is needed as it is: choose another output with -o",
+                    out.display(),
+                    place.display()
+                )
+                .into(),
+            ))
         };
         for place in self.places.iter().chain(&self.files) {
             if at.is_some() && at == identity(place) {
@@ -96,7 +99,7 @@ impl Protected {
                         "{} is read for this output, and needed as it is: choose another output \
                          with -o",
                         out.display()
-                    )));
+                    ).into()));
                 }
                 return wrong("is", place);
             }

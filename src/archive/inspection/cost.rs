@@ -85,7 +85,7 @@ impl Costs {
         }
         let mut chunks = vec![(0.0, ""); plan.chunks.len()];
         pipeline::run_ordered(
-            pipeline::worker_count(options.threads).min(jobs.len().max(1)),
+            options.workers(jobs.len()),
             &options.cancel,
             || (ChunkCoder::default(), 0),
             pipeline::numbered(jobs.len(), |(_, job): &mut (_, usize), i| *job = i),

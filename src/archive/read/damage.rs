@@ -36,7 +36,7 @@ pub fn is_salvageable(path: &Path, limits: Limits) -> bool {
         let mut file = File::open(path).map_err(|e| Error::io("open", path, e))?;
         Receiver::new(&mut file, limits, true)?.manifest()
     };
-    Archive::open(path, limits).is_ok() || from_start().is_ok()
+    Archive::at(path, limits).is_ok() || from_start().is_ok()
 }
 
 /// The stretches of files that a chunk of these pieces would have restored, one a file. `parse`
@@ -96,10 +96,10 @@ pub(in crate::archive) fn parse(
 
 /// Adds file, tensor and chunk to an error.
 pub(in crate::archive) fn locate(e: Error, chunk: usize, damage: &[Damage]) -> Error {
-    let Some(first) = damage.first() else { return e.at(format_args!("chunk {chunk}")) };
+    let Some(first) = damage.first() else { return e.in_chunk(chunk) };
     match first.tensors.first() {
-        Some(tensor) => e.at(format_args!("{}: tensor \"{tensor}\": chunk {chunk}", first.file)),
-        None => e.at(format_args!("{}: chunk {chunk}", first.file)),
+        Some(tensor) => e.in_chunk(chunk).in_tensor(tensor).in_file(&first.file),
+        None => e.in_chunk(chunk).in_file(&first.file),
     }
 }
 
@@ -114,7 +114,7 @@ impl Archive<'_> {
         let ChunkInfo { meta, .. } = &self.chunks[chunk];
         let manifest = &self.manifest;
         damage(chunk, &meta.pieces, manifest, &self.ends, reason, |entry| {
-            parse(manifest, entry, &self.file(entry))
+            parse(manifest, entry, &self.bytes_of(entry))
         })
     }
 }

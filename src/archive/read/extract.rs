@@ -6,17 +6,16 @@
 use crate::{
     Error, Result,
     archive::{
-        access::Archive,
+        access::{TensorInfo, tensor::Tensors},
         checkpoint::Checkpoint,
         disk::{AtomicFile, Protected},
         options::Options,
     },
-    container::{EntryKind, Name},
     dtype::Dtype,
     format::Tensor,
     source::Source,
 };
-use std::{collections::HashMap, io::Write, path::Path};
+use std::{io::Write, path::Path};
 
 /// What extracting did.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +34,7 @@ pub struct Extracted {
 ///
 /// # Errors
 /// `InvalidArgument` where a name is unknown (the nearest ones are listed) or ambiguous (all are
-/// listed), or `out` exists and is not to be replaced ([`Options::overwrite`]) or
+/// listed), or `out` exists and is not to be replaced, or
 /// is read itself; `Unsupported` for element types
 /// that safetensors cannot hold; everything that reading can report.
 pub fn extract(
@@ -70,32 +69,6 @@ pub fn extract_to(
     write(checkpoint, &find(checkpoint, names)?, out, options)
 }
 
-impl Archive<'_> {
-    /// The elements of a tensor, contiguous and little-endian, by its name (`FILE:TENSOR` where
-    /// several files have it), with its type and shape.
-    ///
-    /// # Errors
-    /// As for [`extract`].
-    pub fn tensor(&self, name: &str) -> Result<(Dtype, Vec<u64>, Vec<u8>)> {
-        let files = (0..self.manifest.entries.len()).map(|i| {
-            let entry = &self.manifest.entries[i];
-            if entry.kind == EntryKind::Directory || entry.flat.is_some() {
-                return Ok((&entry.path, Vec::new()));
-            }
-            let parsed = crate::format::parse(&self.file(i)).map_err(|e| e.at(&entry.path))?;
-            Ok((&entry.path, parsed.tensors))
-        });
-        let names = [name.to_owned()];
-        let found = find_in(&files.collect::<Result<Vec<_>>>()?, &names)?;
-        let [Found { file, tensor, .. }] = &found[..] else {
-            return Err(Error::InvalidArgument(format!("no tensor \"{name}\"")));
-        };
-        let mut bytes = Vec::new();
-        copy(&self.file(*file), tensor, &mut bytes, &Options::default())?;
-        Ok((tensor.dtype, tensor.shape.clone(), bytes))
-    }
-}
-
 /// A tensor that was asked for.
 struct Found {
     file: usize,
@@ -104,92 +77,23 @@ struct Found {
 }
 
 fn find(checkpoint: &Checkpoint, names: &[String]) -> Result<Vec<Found>> {
-    let mut files = Vec::new();
-    for (i, entry) in checkpoint.manifest().entries.iter().enumerate() {
-        files.push((&entry.path, checkpoint.parse(i)?.tensors));
+    let mut list = Vec::new();
+    for (entry, e) in checkpoint.manifest().entries.iter().enumerate() {
+        let tensors = checkpoint.parse(entry)?.tensors.into_iter();
+        list.extend(tensors.map(|tensor| TensorInfo { entry, file: e.path.clone(), tensor }));
     }
-    find_in(&files, names)
-}
-
-fn find_in(files: &[(&Name, Vec<Tensor>)], names: &[String]) -> Result<Vec<Found>> {
-    let mut by_name: HashMap<&str, Vec<(usize, &Tensor)>> = HashMap::new();
-    for (i, (_, tensors)) in files.iter().enumerate() {
-        for tensor in tensors {
-            by_name.entry(&tensor.name).or_default().push((i, tensor));
-        }
-    }
-    let mut found = Vec::new();
+    let tensors = Tensors::new(list);
+    let mut found: Vec<Found> = Vec::new();
     for name in names {
-        let all = by_name.get(&name[..]).map_or(&[][..], |v| v);
-        let (file, tensor) = match all {
-            [one] => *one,
-            [] => qualified(files, &by_name, name).ok_or_else(|| unknown(&by_name, name))?,
-            several => {
-                let list: Vec<String> = several
-                    .iter()
-                    .take(8)
-                    .map(|(i, _)| format!("{}:{name}", files[*i].0))
-                    .collect();
-                return Err(Error::InvalidArgument(format!(
-                    "several files have a tensor \"{name}\": ask for one of {}{}",
-                    list.join(", "),
-                    if several.len() > 8 { ", …" } else { "" }
-                )));
-            }
-        };
-        let is_new = found.iter().all(|f: &Found| f.file != file || f.tensor != *tensor);
-        if is_new {
-            let taken = found.iter().any(|f: &Found| f.name == tensor.name);
+        let TensorInfo { entry, file, tensor } = &tensors.list[tensors.find(name)?];
+        if found.iter().all(|f| f.file != *entry || f.tensor != *tensor) {
+            let taken = found.iter().any(|f| f.name == tensor.name);
             let plain = tensor.name.clone();
-            let name = if taken { format!("{}:{plain}", files[file].0) } else { plain };
-            found.push(Found { file, name, tensor: tensor.clone() });
+            let name = if taken { format!("{file}:{plain}") } else { plain };
+            found.push(Found { file: *entry, name, tensor: tensor.clone() });
         }
     }
     Ok(found)
-}
-
-/// The tensor meant by `FILE:TENSOR`, wherever the colon stands.
-fn qualified<'t>(
-    files: &[(&Name, Vec<Tensor>)],
-    by_name: &HashMap<&str, Vec<(usize, &'t Tensor)>>,
-    name: &str,
-) -> Option<(usize, &'t Tensor)> {
-    name.match_indices(':').find_map(|(at, _)| {
-        let (file, tensor) = (&name[..at], &name[at + 1..]);
-        let is_file = |path: &Name| *path == file || format!("{path}") == file;
-        by_name.get(tensor)?.iter().find(|(i, _)| is_file(files[*i].0)).copied()
-    })
-}
-
-fn unknown(by_name: &HashMap<&str, Vec<(usize, &Tensor)>>, name: &str) -> Error {
-    let mut near: Vec<(usize, &str)> =
-        by_name.keys().map(|known| (distance(name, known), *known)).collect();
-    near.sort();
-    let list: Vec<String> = near.iter().take(3).map(|(_, n)| format!("\"{n}\"")).collect();
-    Error::InvalidArgument(match list.is_empty() {
-        true => format!("there is no tensor \"{name}\", nor any other"),
-        false => format!("there is no tensor \"{name}\"; the nearest are {}", list.join(", ")),
-    })
-}
-
-/// Characters to insert, remove or replace to turn one name into another; a name that contains
-/// the other is near.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let (a, b) = (&a[..a.len().min(200)], &b[..b.len().min(200)]);
-    if !a.is_empty() && b.windows(a.len()).any(|w| w == a) {
-        return 1;
-    }
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let replace = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replace.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// Writes header and elements. Wide types come first, so that all lie aligned.
@@ -207,16 +111,19 @@ fn write(
         let dtype = f.tensor.dtype;
         let is_legal = dtype != Dtype::BYTES && dtype != Dtype::C128 && dtype.group_elements() == 1;
         if !is_legal {
-            return Err(Error::Unsupported(format!(
-                "tensor \"{}\" is {dtype}, which safetensors cannot hold: decompress the whole \
+            return Err(Error::Unsupported(
+                format!(
+                    "tensor \"{}\" is {dtype}, which safetensors cannot hold: decompress the whole \
                  file instead",
-                f.name
-            )));
+                    f.name
+                )
+                .into(),
+            ));
         }
         let begin = extracted.bytes;
         let len = dtype.tensor_len(&f.tensor.shape);
         let end = len.and_then(|n| begin.checked_add(n)).ok_or_else(|| {
-            Error::Unsupported(format!("tensor \"{}\" is not whole bytes", f.name))
+            Error::Unsupported(format!("tensor \"{}\" is not whole bytes", f.name).into())
         })?;
         extracted.bytes = end;
         let entry = serde_json::json!({
@@ -233,7 +140,7 @@ fn write(
     for f in &order {
         let place = &checkpoint.manifest().entries[f.file].path;
         copy(&checkpoint.file(f.file), &f.tensor, out, options)
-            .map_err(|e| e.at(format_args!("{place}: tensor \"{}\"", f.name)))?;
+            .map_err(|e| e.in_tensor(&f.name).in_file(place))?;
     }
     out.flush().map_err(failed)?;
     extracted.output_bytes = 8 + json.len() as u64 + extracted.bytes;
@@ -255,9 +162,9 @@ fn copy(
     if tensor.strides.is_some() {
         let len = tensor.dtype.tensor_len(&tensor.shape).unwrap_or(u64::MAX);
         if len > source.len() {
-            return Err(Error::Unsupported(format!(
-                "the view repeats elements to {len} bytes, more than its file has"
-            )));
+            return Err(Error::Unsupported(
+                format!("the view repeats elements to {len} bytes, more than its file has").into(),
+            ));
         }
         let bytes = source.read_vec(tensor.offset, extent)?;
         gather(&bytes, tensor, &mut buffer);
@@ -286,7 +193,7 @@ fn put(buffer: &mut [u8], tensor: &Tensor, out: &mut (impl Write + ?Sized)) -> R
 }
 
 /// Appends the elements of a strided view, in order, whose extent `bytes` is.
-fn gather(bytes: &[u8], tensor: &Tensor, out: &mut Vec<u8>) {
+pub(in crate::archive) fn gather(bytes: &[u8], tensor: &Tensor, out: &mut Vec<u8>) {
     let Some(strides) = &tensor.strides else { return };
     if bytes.is_empty() {
         return;

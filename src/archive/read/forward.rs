@@ -27,14 +27,14 @@ use crate::{
     archive::{
         access::{
             base::Attached,
-            decode::{LARGEST_KEPT, memory_of, shed, spec_of, within},
+            decode::{LARGEST_KEPT, memory_of, payload_of, shed, within},
             digest::{Digests, stretches},
         },
         disk::{Protected, open_stream},
-        options::Options,
+        options::{Options, RestoreOptions},
     },
     codec::{self, Scratch},
-    container::{ChunkMeta, EntryKind, Manifest, Origin, digest_of},
+    container::{ChunkMeta, EntryKind, Manifest, Origin},
     pipeline::{self, Memory},
 };
 use std::{
@@ -46,21 +46,22 @@ use std::{
 
 /// Restores an archive that arrives through a pipe to the file or directory `out`.
 ///
-/// With `keep_going`, what verifies is written, the rest is zero-filled and listed, and an
-/// archive that was cut short gives what arrived of it.
+/// With [`OnDamage::Fill`](crate::OnDamage::Fill), what verifies is written, the rest is zero-filled
+/// and listed, and an archive that was cut short gives what arrived of it.
 ///
 /// # Errors
 /// `Corrupt` and `Truncated` name file and chunk; `InvalidArgument` where `out` exists and
-/// is not to be replaced ([`Options::overwrite`]), or is needed as it is; `Unsupported`, `LimitExceeded`, `Io`.
+/// is not to be replaced, or is needed as it is; `Unsupported`, `LimitExceeded`, `Io`.
 pub fn decompress_stream(
     reader: &mut (dyn Read + Send),
     out: &Path,
-    options: &Options,
-    keep_going: bool,
+    options: &RestoreOptions,
 ) -> Result<Restored> {
+    let (given, options) = (options, &options.0);
+    let keep_going = options.keeps_going();
     Protected::of(options).refuse(out)?;
     if let Some(mut stream) = open_stream(out)? {
-        return decompress_to_writer(reader, &mut stream, options);
+        return decompress_to_writer(reader, &mut stream, given);
     }
     let mut receiver = Receiver::new(reader, options.limits, keep_going)?;
     let manifest = receiver.manifest()?;
@@ -81,8 +82,9 @@ pub fn decompress_stream(
 pub fn decompress_to_writer(
     reader: &mut (dyn Read + Send),
     out: &mut (dyn Write + Send),
-    options: &Options,
+    options: &RestoreOptions,
 ) -> Result<Restored> {
+    let options = &options.0;
     let mut receiver = Receiver::new(reader, options.limits, false)?;
     let manifest = receiver.manifest()?;
     if manifest.is_directory {
@@ -100,11 +102,9 @@ pub fn decompress_to_writer(
 ///
 /// # Errors
 /// As for [`Archive::verify`](crate::Archive::verify).
-pub fn verify_stream(
-    reader: &mut (dyn Read + Send),
-    options: &Options,
-    keep_going: bool,
-) -> Result<Restored> {
+pub fn verify_stream(reader: &mut (dyn Read + Send), options: &RestoreOptions) -> Result<Restored> {
+    let options = &options.0;
+    let keep_going = options.keeps_going();
     let mut receiver = Receiver::new(reader, options.limits, false)?;
     let manifest = receiver.manifest()?;
     let ends = ends_of(&manifest);
@@ -189,7 +189,7 @@ impl<'s> Forward<'s> {
         let (mut group, mut kept) = (0u64, 0u64);
         let memory = |w: &Worker| Ok(w.memory);
         pipeline::run_within(
-            options.threads,
+            options.workers(usize::MAX),
             &options.cancel,
             Memory { limit: options.limits.memory, of: memory },
             Worker::default,
@@ -199,7 +199,7 @@ impl<'s> Forward<'s> {
                         stopped = Some(e);
                         None
                     }
-                    done => done.map_err(|e| e.at(format_args!("chunk {chunk}")))?,
+                    done => done.map_err(|e| e.in_chunk(chunk))?,
                 };
                 if let Some(record) = receiver.base_record.as_ref().filter(|_| name.is_none()) {
                     name = Some(record.name.clone());
@@ -213,7 +213,7 @@ impl<'s> Forward<'s> {
                     group = group.saturating_add(meta.len());
                     let decoding = memory_of(meta, w.record.payload.len() as u64);
                     w.memory = within(decoding.saturating_add(kept), &options.limits)
-                        .map_err(|e| e.at(format_args!("chunk {chunk}")))?;
+                        .map_err(|e| e.in_chunk(chunk))?;
                 }
                 w.chunk = chunk;
                 chunk += 1;
@@ -290,17 +290,16 @@ impl Worker {
         }
         self.bytes.resize(meta.len() as usize, 0);
         self.largest = self.largest.max(self.bytes.len());
-        let (spec, payload) = (spec_of(meta), &self.record.payload);
-        let known = resolve(meta, base, kept, &mut self.known)?;
-        let (level, form, scratch) = (options.level, meta.form, &mut self.scratch);
-        codec::decode_known(level, &spec, form, payload, &known, scratch, &mut self.bytes)?;
-        if digest_of(&self.bytes) != meta.digest {
+        let known = resolve(options.level, meta, base, kept, &mut self.known)?;
+        let payload = payload_of(meta, &self.record.payload, &known);
+        let digest = codec::decode(options.level, &payload, &mut self.scratch, &mut self.bytes)?;
+        if digest != meta.digest {
             return Err(Error::Corrupt("the checksum does not match".into()));
         }
         if let Some(target) = target {
             target.put(&meta.pieces, &self.bytes)?;
         }
-        self.stretches = stretches(meta, &self.bytes, ends);
+        self.stretches = stretches(options.level, meta, &self.bytes, ends);
         Ok(())
     }
 }

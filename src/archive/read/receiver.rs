@@ -138,9 +138,9 @@ impl<'r> Receiver<'r> {
         };
         for (len, limit) in [(header.meta_len, meta_limit), (header.payload_len, payload_limit)] {
             if u64::from(len) > limit {
-                return Err(Error::LimitExceeded(format!(
-                    "a record has {len} bytes, more than the limit of {limit}"
-                )));
+                return Err(Error::LimitExceeded(
+                    format!("a record has {len} bytes, more than the limit of {limit}").into(),
+                ));
             }
         }
         self.read(u64::from(header.meta_len), &mut record.meta, true)?;
@@ -172,7 +172,9 @@ impl<'r> Receiver<'r> {
     }
 
     fn cut(&self) -> Error {
-        Error::Truncated(format!("the archive is cut short: it ends after {} bytes", self.offset))
+        Error::Truncated(
+            format!("the archive is cut short: it ends after {} bytes", self.offset).into(),
+        )
     }
 }
 

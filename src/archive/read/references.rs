@@ -6,13 +6,16 @@ use crate::{
         base::Attached,
         decode::{Buffers, LARGEST_KEPT},
     },
-    container::{ChunkMeta, Origin, Piece, digest_of, layout::MAX_GROUP},
+    container::{ChunkMeta, Origin, Piece, layout::MAX_GROUP},
+    hash,
+    simd::Level,
 };
 
 /// Chunks of the group at hand.
 #[derive(Default)]
 pub(in crate::archive) struct Kept {
-    chunks: Vec<(Vec<Piece>, Vec<u8>)>,
+    /// The pieces of each, in ascending order, with the place of each in its bytes.
+    chunks: Vec<(Vec<(Piece, usize)>, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
     seen: usize,
 }
@@ -36,28 +39,32 @@ impl Kept {
     /// Takes a chunk's bytes; other memory takes their place.
     pub fn keep(&mut self, meta: &ChunkMeta, bytes: &mut Vec<u8>) {
         let taken = std::mem::replace(bytes, self.spare.pop().unwrap_or_default());
-        self.chunks.push((meta.pieces.clone(), taken));
+        let mut at = 0;
+        let place = |piece: &Piece| {
+            let place = (*piece, at);
+            at += piece.len as usize;
+            place
+        };
+        self.chunks.push((meta.pieces.iter().map(place).collect(), taken));
     }
 
-    /// Copies a piece that lies inside a piece of a kept chunk.
+    /// Copies a piece that lies inside a piece of a kept chunk. There may be as many of both as an
+    /// archive has bytes, so they are not looked at one by one.
     fn read(&self, piece: Piece, out: &mut [u8]) -> Option<()> {
-        for (pieces, bytes) in &self.chunks {
-            let mut at = 0;
-            for p in pieces {
-                if p.offset <= piece.offset && piece.offset + piece.len <= p.offset + p.len {
-                    let from = at + (piece.offset - p.offset) as usize;
-                    out.copy_from_slice(bytes.get(from..)?.get(..out.len())?);
-                    return Some(());
-                }
-                at += p.len as usize;
-            }
-        }
-        None
+        let bytes = self.chunks.iter().find_map(|(places, bytes)| {
+            let after = places.partition_point(|(p, _)| p.offset <= piece.offset);
+            let (p, at) = places.get(after.checked_sub(1)?)?;
+            let from = at + (piece.offset - p.offset) as usize;
+            bytes.get(from..)?.get(..out.len()).filter(|_| piece.end() <= p.end())
+        });
+        out.copy_from_slice(bytes?);
+        Some(())
     }
 }
 
 /// Reads what the references of a chunk name into `buffers`, and lends it.
 pub(in crate::archive) fn resolve<'b>(
+    level: Level,
     meta: &ChunkMeta,
     base: Option<&Attached>,
     kept: Option<&Kept>,
@@ -73,7 +80,7 @@ pub(in crate::archive) fn resolve<'b>(
                 )
             })?;
             base.read(&r.pieces, &Buffers::default(), bytes)?;
-            if digest_of(bytes) != digest {
+            if hash::digest(level, bytes) != digest {
                 return Err(base.other_bytes(&r.pieces));
             }
             continue;
@@ -89,4 +96,48 @@ pub(in crate::archive) fn resolve<'b>(
         }
     }
     Ok(buffers[..meta.references.len()].iter().map(|b| &b[..]).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::Dtype;
+
+    fn meta(pieces: &[(u64, u64)]) -> ChunkMeta {
+        ChunkMeta {
+            pieces: pieces.iter().map(|&(offset, len)| Piece { offset, len }).collect(),
+            dtype: Dtype::BYTES,
+            big_endian: false,
+            continues_group: true,
+            row_words: 0,
+            digest: 0,
+            form: crate::codec::Form::Stored,
+            references: Vec::new(),
+            copy_of: None,
+        }
+    }
+
+    #[test]
+    fn every_piece_of_a_kept_chunk_is_found_and_nothing_beside_it() {
+        let mut kept = Kept::default();
+        // 5 bytes of every 7, and in another chunk the byte after them; the seventh is nowhere.
+        let byte = |at: u64| (at * 31 % 251) as u8;
+        for (skip, len) in [(0, 5), (5, 1)] {
+            let pieces: Vec<(u64, u64)> = (0..1000).map(|i| (7 * i + skip, len)).collect();
+            let all = pieces.iter().flat_map(|&(offset, len)| offset..offset + len);
+            kept.keep(&meta(&pieces), &mut all.map(byte).collect());
+        }
+        for offset in 0..7000 {
+            for len in 1..8 {
+                let piece = Piece { offset, len };
+                let mut out = vec![0; len as usize];
+                let (at, end) = (offset % 7, offset % 7 + len);
+                let inside = if at < 5 { end <= 5 } else { at == 5 && end == 6 };
+                assert_eq!(kept.read(piece, &mut out).is_some(), inside, "{piece:?}");
+                assert!(!inside || out.iter().zip(offset..).all(|(b, at)| *b == byte(at)));
+            }
+        }
+        let beyond = Piece { offset: u64::MAX - 1, len: 1 };
+        assert!(kept.read(beyond, &mut [0]).is_none());
+    }
 }

@@ -10,7 +10,7 @@ use crate::{
             digest::{Digests, stretches},
         },
         disk::{Protected, open_stream},
-        options::Options,
+        options::{Options, RestoreOptions},
     },
     container::EntryKind,
     pipeline::{self, Memory, numbered},
@@ -40,8 +40,8 @@ pub struct Restored {
 /// # Errors
 /// `InvalidArgument` for archives of directories; `LimitExceeded` where the file does not fit
 /// into memory; everything that [`Archive::open`] and [`Archive::restore`] report.
-pub fn decompress(archive: &[u8], options: &Options) -> Result<Vec<u8>> {
-    let opened = Archive::from_bytes(archive, options.limits)?;
+pub fn decompress(archive: &[u8], options: &RestoreOptions) -> Result<Vec<u8>> {
+    let opened = Archive::from_bytes(archive, options)?;
     let mut out = Vec::new();
     usize::try_from(opened.total_len())
         .ok()
@@ -58,8 +58,8 @@ pub fn decompress(archive: &[u8], options: &Options) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// As for [`decompress`], and `InvalidArgument` where the length differs.
-pub fn decompress_into(archive: &[u8], out: &mut [u8], options: &Options) -> Result<()> {
-    Archive::from_bytes(archive, options.limits)?.restore_into(out, options)
+pub fn decompress_into(archive: &[u8], out: &mut [u8], options: &RestoreOptions) -> Result<()> {
+    Archive::from_bytes(archive, options)?.restore_into(out, options)
 }
 
 /// Slices of the output that one chunk fills.
@@ -86,7 +86,7 @@ impl Archive<'_> {
     ///
     /// # Errors
     /// `InvalidArgument` for a directory or another length; `Corrupt` names the chunk.
-    pub fn restore_into(&self, out: &mut [u8], options: &Options) -> Result<()> {
+    pub fn restore_into(&self, out: &mut [u8], options: &RestoreOptions) -> Result<()> {
         if self.manifest.is_directory {
             return Err(Error::InvalidArgument(
                 "the archive holds a directory, not a single file".into(),
@@ -99,13 +99,17 @@ impl Archive<'_> {
     ///
     /// # Errors
     /// `InvalidArgument` for another length; `Corrupt` names the chunk.
-    pub fn restore_all_into(&self, out: &mut [u8], options: &Options) -> Result<()> {
+    pub fn restore_all_into(&self, out: &mut [u8], options: &RestoreOptions) -> Result<()> {
+        let options = &options.0;
         if out.len() as u64 != self.total_len() {
-            return Err(Error::InvalidArgument(format!(
-                "the output has {} bytes, the archive restores {}",
-                out.len(),
-                self.total_len()
-            )));
+            return Err(Error::InvalidArgument(
+                format!(
+                    "the output has {} bytes, the archive restores {}",
+                    out.len(),
+                    self.total_len()
+                )
+                .into(),
+            ));
         }
         self.ensure_base(options)?;
         let mut slots: Vec<Slots> = self.chunks.iter().map(|_| Mutex::default()).collect();
@@ -123,7 +127,7 @@ impl Archive<'_> {
             if let [whole] = &mut slot[..] {
                 self.decode_chunk(w.job, options.level, &mut w.buffers, whole)
                     .map_err(|e| self.locate(w.job, e))?;
-                w.stretches = stretches(&self.chunks[w.job].meta, whole, &self.ends);
+                w.stretches = stretches(options.level, &self.chunks[w.job].meta, whole, &self.ends);
             } else {
                 self.decode(w, options)?;
                 let mut at = 0;
@@ -140,27 +144,30 @@ impl Archive<'_> {
     /// Decodes everything and checks every checksum, writing nothing.
     ///
     /// # Errors
-    /// `Corrupt` names file, tensor and chunk of the first fault, unless `keep_going`: then all
-    /// faults are in [`Restored::damage`].
-    pub fn verify(&self, options: &Options, keep_going: bool) -> Result<Restored> {
+    /// `Corrupt` names file, tensor and chunk of the first fault, unless the options say to go on
+    /// ([`OnDamage::Fill`](crate::OnDamage::Fill)): then all faults are in [`Restored::damage`].
+    pub fn verify(&self, options: &RestoreOptions) -> Result<Restored> {
+        let options = &options.0;
         self.ensure_base(options)?;
-        self.run_kept(options, keep_going, |_| Ok(()), |_| Ok(()))
+        self.run_kept(options, |_| Ok(()), |_| Ok(()))
     }
 
     /// Restores the file or directory to `out`, which appears whole or not at all. A pipe or
     /// character device takes the bytes of a single file as they come.
     ///
     /// # Errors
-    /// As for [`Archive::verify`]; with `keep_going` damaged stretches are zero-filled instead.
-    /// `InvalidArgument` where `out` exists and is not to be replaced ([`Options::overwrite`]), or
-    /// is, contains or lies in the archive or a base of its chain; `Io`.
-    pub fn restore(&self, out: &Path, options: &Options, keep_going: bool) -> Result<Restored> {
+    /// As for [`Archive::verify`]; where the options say to go on, damaged stretches become zeros.
+    /// `InvalidArgument` where `out` exists and is not to be replaced
+    /// ([`RestoreOptions::with_overwrite`]), or is, contains or lies in the archive or a base of its
+    /// chain; `Io`.
+    pub fn restore(&self, out: impl AsRef<Path>, options: &RestoreOptions) -> Result<Restored> {
+        let (out, given, options) = (out.as_ref(), options, &options.0);
         self.ensure_base(options)?;
         Protected::of(options).with_archive(self).refuse(out)?;
         if !self.manifest.is_directory
             && let Some(mut stream) = open_stream(out)?
         {
-            return self.restore_to_writer(&mut stream, options, keep_going);
+            return self.restore_to_writer(&mut stream, given);
         }
         let target = Target::create(&self.manifest, &self.ends, out, options.overwrite)?;
         let put = |w: &mut Worker| match w.damage {
@@ -173,7 +180,6 @@ impl Archive<'_> {
         let later = |w: &Worker| one_file && self.stands_alone(w.job);
         let restored = self.run_kept(
             options,
-            keep_going,
             |w| if later(w) { Ok(()) } else { put(w) },
             |w| if later(w) { put(w) } else { Ok(()) },
         )?;
@@ -188,9 +194,10 @@ impl Archive<'_> {
     pub fn restore_to_writer(
         &self,
         out: &mut (dyn Write + Send),
-        options: &Options,
-        keep_going: bool,
+        options: &RestoreOptions,
     ) -> Result<Restored> {
+        let options = &options.0;
+        let keep_going = options.keeps_going();
         if self.manifest.is_directory {
             return Err(Error::InvalidArgument(
                 "the archive holds a directory, which a pipe cannot take: restore it with -o DIR"
@@ -230,7 +237,7 @@ impl Archive<'_> {
         w.bytes.resize(meta.len() as usize, 0);
         self.decode_chunk(w.job, options.level, &mut w.buffers, &mut w.bytes)
             .map_err(|e| self.locate(w.job, e))?;
-        w.stretches = stretches(meta, &w.bytes, &self.ends);
+        w.stretches = stretches(options.level, meta, &w.bytes, &self.ends);
         Ok(())
     }
 
@@ -239,10 +246,10 @@ impl Archive<'_> {
     fn run_kept(
         &self,
         options: &Options,
-        keep_going: bool,
         at_once: impl Fn(&mut Worker) -> Result<()> + Sync,
         mut in_order: impl FnMut(&mut Worker) -> Result<()> + Send,
     ) -> Result<Restored> {
+        let keep_going = options.keeps_going();
         let mut damage = Vec::new();
         let work = |w: &mut Worker| {
             w.damage = match self.decode(w, options) {
@@ -276,7 +283,7 @@ impl Archive<'_> {
         let limits = &options.limits;
         let memory = |w: &Worker| self.memory_of_chunks(jobs[w.group].clone(), limits);
         pipeline::run_within(
-            pipeline::worker_count(options.threads).min(jobs.len().max(1)),
+            options.workers(jobs.len()),
             &options.cancel,
             Memory { limit: limits.memory, of: memory },
             Worker::default,
@@ -311,10 +318,8 @@ impl Archive<'_> {
         for (i, entry) in self.manifest.entries.iter().enumerate() {
             restored.files += u64::from(entry.kind != EntryKind::Directory);
             if whole && digests.file(self.start_of(i), self.ends[i]) != self.digests[i] {
-                return Err(Error::Corrupt(format!(
-                    "{}: the digest of the file does not match",
-                    entry.path
-                )));
+                let e = Error::Corrupt("the digest of the file does not match".into());
+                return Err(e.in_file(&entry.path));
             }
         }
         Ok(restored)

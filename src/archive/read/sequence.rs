@@ -124,7 +124,8 @@ fn write_error(source: io::Error) -> Error {
 fn no_space(source: io::Error) -> Error {
     let dir = std::env::temp_dir();
     Error::Io {
-        context: format!("cannot keep what comes early in a temporary file in {}", dir.display()),
+        context: format!("cannot keep what comes early in a temporary file in {}", dir.display())
+            .into(),
         source,
     }
 }

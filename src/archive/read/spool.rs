@@ -4,7 +4,7 @@
 use super::target::write_at;
 use crate::{
     Error, Result,
-    archive::access::decode::spec_of,
+    archive::access::decode::payload_of,
     codec::{self, Scratch},
     container::ChunkMeta,
     simd::Level,
@@ -62,7 +62,7 @@ impl Spool {
             return source.read_at(at, out).map_err(failed);
         }
         let payload = source.read_vec(at, len).map_err(failed)?;
-        codec::decode(level, &spec_of(meta), meta.form, &payload, scratch, out)
+        codec::decode(level, &payload_of(meta, &payload, &[]), scratch, out).map(|_| ())
     }
 }
 
@@ -72,7 +72,8 @@ fn failed(source: io::Error) -> Error {
         context: format!(
             "the archive repeats an earlier chunk, for which temporary space in {} is needed",
             dir.display()
-        ),
+        )
+        .into(),
         source,
     }
 }

@@ -15,8 +15,9 @@ use crate::{
         },
         options::Options,
     },
-    codec::{self, Scratch},
-    container::{ChunkMeta, Origin, Piece, RecordType, digest_of},
+    codec::{self, Form, Scratch},
+    container::{ChunkMeta, Origin, Piece, RecordType},
+    hash,
 };
 use std::collections::BTreeSet;
 
@@ -26,7 +27,7 @@ pub(in crate::archive) struct Coded {
     pub kind: RecordType,
     pub meta: Vec<u8>,
     pub payload: Vec<u8>,
-    pub form: u8,
+    pub form: Form,
     pub digest: u64,
     pub stretches: Vec<(u64, u64)>,
 }
@@ -197,38 +198,31 @@ impl ChunkCoder {
             continues_group: chunk.continues_group,
             row_words: chunk.row_words,
             digest: 0,
-            form: 0,
+            form: Form::Copy,
             references: Vec::new(),
             copy_of: chunk.copy_of,
         };
-        let spec = spec_of(&meta);
-        let (level, method) = (options.level, options.method);
-        let fused = !chunk.known.is_empty() || Scratch::hashes(level, method, &spec);
-        let fused = fused && chunk.copy_of.is_none();
-        if !fused {
-            meta.digest = digest_of(bytes);
-        }
-        *kind = RecordType::Copy;
-        if chunk.copy_of.is_none() {
+        if chunk.copy_of.is_some() {
+            *kind = RecordType::Copy;
+            meta.digest = hash::digest(options.level, bytes);
+        } else {
             *kind = RecordType::Chunk;
-            let (offers, scratch) = (&chunk.offers, &mut self.scratch);
-            let coded =
-                codec::encode_known(level, method, &spec, bytes, known, offers, scratch, payload)?;
-            meta.form = coded.form;
-            if fused {
-                meta.digest = self.scratch.take_digest().unwrap_or_else(|| digest_of(bytes));
-            }
-            for i in coded.inputs {
-                let mut reference = chunk.known[usize::from(i)].clone();
+            let (level, method) = (options.level, options.method);
+            let spec = spec_of(&meta);
+            let coded = codec::Chunk { spec, bytes, known, offers: &chunk.offers };
+            let coded = codec::encode(level, method, &coded, &mut self.scratch, payload)?;
+            (meta.form, meta.digest) = (coded.form, coded.digest);
+            for input in coded.inputs {
+                let i = usize::from(input.index);
+                let mut reference = chunk.known[i].clone();
                 if let Origin::Base { digest } = &mut reference.origin {
-                    let found = self.scratch.take_known_digest(i);
-                    *digest = found.unwrap_or_else(|| digest_of(known[usize::from(i)]));
+                    *digest = input.digest.unwrap_or_else(|| hash::digest(level, known[i]));
                 }
                 meta.references.push(reference);
             }
         }
         (*form, *digest) = (meta.form, meta.digest);
-        *found = stretches(&meta, bytes, ends);
+        *found = stretches(options.level, &meta, bytes, ends);
         out.clear();
         meta.write(out);
         Ok(())

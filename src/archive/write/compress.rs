@@ -15,7 +15,7 @@ use crate::{
             input::Input,
         },
         disk::{AtomicFile, Protected},
-        options::Options,
+        options::{Changes, CompressOptions, Options},
     },
     container::{EntryKind, RecordType, header::FEATURE_BASE},
     pipeline,
@@ -55,17 +55,17 @@ pub struct Summary {
 /// Compresses one file in memory.
 ///
 /// ```
-/// use lmc_gpu::Options;
+/// use lmc_gpu::{CompressOptions, RestoreOptions, compress, decompress};
 /// let weights = vec![0u8; 100_000];
-/// let archive = lmc_gpu::compress(&weights, &Options::default())?;
+/// let archive = compress(&weights, &CompressOptions::default())?;
 /// assert!(archive.len() < 1000);
-/// assert_eq!(lmc_gpu::decompress(&archive, &Options::default())?, weights);
+/// assert_eq!(decompress(&archive, &RestoreOptions::default())?, weights);
 /// # Ok::<(), lmc_gpu::Error>(())
 /// ```
 ///
 /// # Errors
 /// `Io` where threads cannot be started or the work is cancelled.
-pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
+pub fn compress(bytes: &[u8], options: &CompressOptions) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     compress_into(bytes, options, &mut out)?;
     Ok(out)
@@ -76,7 +76,12 @@ pub fn compress(bytes: &[u8], options: &Options) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// As for [`compress`].
-pub fn compress_into(bytes: &[u8], options: &Options, out: &mut Vec<u8>) -> Result<Summary> {
+pub fn compress_into(
+    bytes: &[u8],
+    options: &CompressOptions,
+    out: &mut Vec<u8>,
+) -> Result<Summary> {
+    let options = &options.0;
     out.clear();
     let input = Input::from_bytes("data", bytes, options.dtype);
     if bytes.len() < far::FROM {
@@ -99,15 +104,34 @@ impl Write for FarWriter<'_> {
     }
 }
 
-/// Compresses a file or directory into the archive `out`.
+/// Compresses a file or directory into the archive `out`, which appears whole or not at all.
+///
+/// ```
+/// use lmc_gpu::{Archive, CompressOptions, RestoreOptions, compress_path};
+/// # let dir = tempfile::tempdir()?;
+/// # let (file, archive, back) = (dir.path().join("w"), dir.path().join("w.lmc"), dir.path().join("b"));
+/// std::fs::write(&file, [1u8; 4096])?;
+/// let summary = compress_path(&file, &archive, &CompressOptions::default())?;
+/// assert_eq!(summary.output_bytes, std::fs::metadata(&archive)?.len());
+///
+/// let options = RestoreOptions::default();
+/// Archive::open(&archive, &options)?.restore(&back, &options)?;
+/// assert_eq!(std::fs::read(&back)?, [1u8; 4096]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
-/// `InvalidArgument` where `out` exists and is not to be replaced ([`Options::overwrite`]), where
-/// it is, contains or lies in the input or a base, or where the input holds something that cannot
-/// be stored; `Io`, also where a file changed while it was read and [`Options::allow_changes`] is
-/// not set; `BaseMismatch` where the base did.
-pub fn compress_path(path: &Path, out: &Path, options: &Options) -> Result<Summary> {
-    let input = Input::open(path, options.dtype, options.follow_symlinks)?;
+/// `InvalidArgument` where `out` exists and is not to be replaced
+/// ([`CompressOptions::with_overwrite`]), where it is, contains or lies in the input or a base, or
+/// where the input holds something that cannot be stored; `Io`, also where a file changed while it
+/// was read ([`CompressOptions::with_changes`]); `BaseMismatch` where the base did.
+pub fn compress_path(
+    path: impl AsRef<Path>,
+    out: impl AsRef<Path>,
+    options: &CompressOptions,
+) -> Result<Summary> {
+    let (path, out, options) = (path.as_ref(), out.as_ref(), &options.0);
+    let input = Input::open(path, options.dtype, options.follows_symlinks())?;
     Protected::of(options).with_place(path).with_input(&input).refuse(out)?;
     let mut file = AtomicFile::create(out, options.overwrite)?;
     let summary = compress_input(&input, options, &mut file)
@@ -120,7 +144,8 @@ pub fn compress_path(path: &Path, out: &Path, options: &Options) -> Result<Summa
 ///
 /// # Errors
 /// As for [`compress_path`].
-pub fn compress_files(input: &Input<'_>, out: &Path, options: &Options) -> Result<Summary> {
+pub fn compress_files(input: &Input<'_>, out: &Path, options: &CompressOptions) -> Result<Summary> {
+    let options = &options.0;
     Protected::of(options).with_input(input).refuse(out)?;
     let mut file = AtomicFile::create(out, options.overwrite)?;
     let summary = compress_input(input, options, &mut file)?;
@@ -135,9 +160,10 @@ pub fn compress_files(input: &Input<'_>, out: &Path, options: &Options) -> Resul
 pub fn compress_stream(
     path: &Path,
     out: &mut (dyn Write + Send),
-    options: &Options,
+    options: &CompressOptions,
 ) -> Result<Summary> {
-    let input = Input::open(path, options.dtype, options.follow_symlinks)?;
+    let options = &options.0;
+    let input = Input::open(path, options.dtype, options.follows_symlinks())?;
     compress_input(&input, options, out)
 }
 
@@ -149,9 +175,9 @@ pub fn compress_stream(
 pub fn compress_to_writer(
     input: &Input<'_>,
     out: &mut (dyn Write + Send),
-    options: &Options,
+    options: &CompressOptions,
 ) -> Result<Summary> {
-    compress_input(input, options, out)
+    compress_input(input, &options.0, out)
 }
 
 /// Codes every chunk of `input` and writes the archive in order.
@@ -187,11 +213,11 @@ pub(in crate::archive) fn compress_input<W: Write + Send + ?Sized>(
     let largest = chunks.iter().map(ChunkPlan::len).max().unwrap_or(0);
     let coders = options.coders(plan.groups.len());
     pipeline::run_ordered(
-        coders,
+        options.on_threads(coders),
         &options.cancel,
         || Lent::new(options, largest),
         pipeline::numbered(plan.groups.len(), |worker: &mut Lent, i| worker.job = i),
-        |worker: &mut Lent| {
+        |worker: &mut Lent<'_>| {
             worker.work(|Worker { coder, done, job }| {
                 let group = &chunks[plan.groups[*job].clone()];
                 done.resize_with(group.len().max(done.len()), Coded::default);
@@ -261,11 +287,11 @@ pub(in crate::archive) fn compress_input<W: Write + Send + ?Sized>(
 fn changes(input: &Input<'_>, options: &Options) -> Result<Vec<String>> {
     let changed = input.changed();
     match changed.first() {
-        Some(&first) if !options.allow_changes => {
+        Some(&first) if options.changes == Changes::Refuse => {
             let why = "it changed while it was being read: compress it when nobody writes to it, \
                        or store what was read with --allow-changes";
             Err(Error::Io {
-                context: format!("cannot read {}", input.shown(first)),
+                context: format!("cannot read {}", input.shown(first)).into(),
                 source: io::Error::new(io::ErrorKind::ResourceBusy, why),
             })
         }

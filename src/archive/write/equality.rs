@@ -4,21 +4,24 @@
 //! that were read for a copy have another digest than its original was written with.
 
 use super::plan::ChunkPlan;
-use crate::{Result, archive::access::input::Input, container::Piece, format::Span};
+use crate::{
+    Result, archive::access::input::Input, container::Piece, format::Span, hash::hash64_at,
+    simd::Level,
+};
 use std::collections::HashMap;
 
 /// Bytes of a stretch that is compared first.
 const PROBE: u64 = 2048;
 
 /// A hash of a span's bytes at three fixed places.
-pub fn probe(input: &Input<'_>, span: &Span) -> Result<u64> {
+pub fn probe(level: Level, input: &Input<'_>, span: &Span) -> Result<u64> {
     let len = PROBE.min(span.len);
     let at = |offset| Piece { offset, len };
     let middle = span.offset + (span.len - len) / 2;
     let pieces = [at(span.offset), at(middle), at(span.offset + span.len - len)];
     let mut bytes = vec![0; 3 * len as usize];
     input.read(&pieces, &mut bytes)?;
-    Ok(crate::container::hash64(&bytes))
+    Ok(hash64_at(level, &bytes))
 }
 
 /// Whether all bytes of two spans of one length are the same.

@@ -23,8 +23,9 @@ use crate::{
     codec::{Method, Offer, Predictor},
     container::{Origin, Piece, Reference},
     dtype::Dtype,
-    format::Span,
-    predict::cast::Narrow,
+    format::{self, Span, guess},
+    predict::{cast::Narrow, float_state},
+    simd::Level,
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -118,14 +119,21 @@ pub struct Plan {
 /// # Errors
 /// Only where reading fails.
 pub fn plan(input: &Input<'_>, options: &Options) -> Result<Plan> {
+    // What is looked for and read of an optimizer is arithmetic, whatever rounding is set outside.
+    float_state::with_default(|| plan_chunks(input, options))
+}
+
+fn plan_chunks(input: &Input<'_>, options: &Options) -> Result<Plan> {
     let method = options.method;
     let mut planner = Planner::new(method);
     let mut notes = Vec::new();
     let mut found = options.optimizer.clone();
     let mut spans = 0;
-    let items = relation::items(input, |i, parsed| {
+    let parse = if method.guesses() { format::parse_and_guess } else { format::parse };
+    let items = relation::items(input, parse, |i, parsed| {
         let path = &input.manifest.entries[i].path;
         notes.extend(parsed.notes.iter().map(|n| format!("{path}: {n}")));
+        notes.extend(guess::summary(&parsed.guesses).map(|n| format!("{path}: {n}")));
         spans += parsed.spans.len() as u64;
         hints::from_groups(parsed, &mut found);
         hints::from_json(input, i, &mut found);
@@ -138,7 +146,7 @@ pub fn plan(input: &Input<'_>, options: &Options) -> Result<Plan> {
     for (i, (item, link)) in items.iter().zip(&links).enumerate() {
         planner.add_span(item.span.clone(), *link, i);
     }
-    planner.find_copies(input)?;
+    planner.find_copies(options.level, input)?;
     let mut siblings = Siblings::default();
     if method.uses_siblings() {
         planner.store_in_families(&items);
@@ -273,11 +281,11 @@ impl Planner {
 
     /// Finds large spans that equal an earlier one: same type and length, same bytes at a few
     /// fixed places, then same bytes everywhere.
-    fn find_copies(&mut self, input: &Input<'_>) -> Result<()> {
+    fn find_copies(&mut self, level: Level, input: &Input<'_>) -> Result<()> {
         let mut seen: HashMap<(Dtype, bool, u64, u64), Vec<usize>> = HashMap::new();
         for i in 0..self.large.len() {
             let span = &self.large[i].span;
-            let key = (span.dtype, span.big_endian, span.len, probe(input, span)?);
+            let key = (span.dtype, span.big_endian, span.len, probe(level, input, span)?);
             let same = seen.entry(key).or_default();
             let mut found = None;
             for &j in same.iter() {

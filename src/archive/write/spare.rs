@@ -3,15 +3,10 @@
 
 use super::coder::{ChunkCoder, Coded};
 use crate::archive::options::Options;
-use std::{
-    ops::{Deref, DerefMut},
-    sync::{Mutex, PoisonError},
-};
+use std::ops::{Deref, DerefMut};
 
 /// Chunks of coders that are kept have at most as many bytes, and their buffers a few times that.
 const LARGEST: u64 = 4 << 20;
-
-static SPARE: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
 
 /// A coder and the records of the job at hand.
 #[derive(Default)]
@@ -21,23 +16,23 @@ pub(in crate::archive) struct Worker {
     pub job: usize,
 }
 
-/// A worker that is lent.
-pub(in crate::archive) struct Lent {
-    worker: Worker,
+/// A worker that the options lend.
+pub(in crate::archive) struct Lent<'o> {
+    worker: Box<Worker>,
+    options: &'o Options,
     /// Whether it is kept afterwards; not while it is in the middle of a job.
     keep: bool,
 }
 
-impl Lent {
+impl<'o> Lent<'o> {
     /// A worker for chunks of up to `largest` bytes.
-    pub fn new(options: &Options, largest: u64) -> Self {
+    pub fn new(options: &'o Options, largest: u64) -> Self {
         if options.device.is_some() || largest > LARGEST {
             let coder = ChunkCoder::new(options);
-            let worker = Worker { coder, ..Worker::default() };
-            return Lent { worker, keep: false };
+            let worker = Box::new(Worker { coder, ..Worker::default() });
+            return Lent { worker, options, keep: false };
         }
-        let worker = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
-        Lent { worker, keep: true }
+        Lent { worker: options.kept_coder().unwrap_or_default(), options, keep: true }
     }
 
     /// Does a job. A worker that does not end it is not kept.
@@ -49,22 +44,17 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        if !self.keep {
-            return;
-        }
-        let mut worker = std::mem::take(&mut self.worker);
-        worker.coder.forget_base();
-        let most = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < most {
-            spare.push(worker);
+        if self.keep {
+            let mut worker = std::mem::take(&mut self.worker);
+            worker.coder.forget_base();
+            self.options.keep_coder(worker);
         }
     }
 }
 
-impl Deref for Lent {
+impl Deref for Lent<'_> {
     type Target = Worker;
 
     fn deref(&self) -> &Worker {
@@ -72,7 +62,7 @@ impl Deref for Lent {
     }
 }
 
-impl DerefMut for Lent {
+impl DerefMut for Lent<'_> {
     fn deref_mut(&mut self) -> &mut Worker {
         &mut self.worker
     }
@@ -80,25 +70,26 @@ impl DerefMut for Lent {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Options, codec::Method, compress, decompress, dtype::Dtype};
+    use crate::{archive::options::Options, codec::Method, compress, decompress, dtype::Dtype};
 
     #[test]
     fn what_a_coder_did_before_leaves_no_trace() {
         let bytes: Vec<u8> = (0..300_000u32).map(|i| (i.wrapping_mul(i) >> 11) as u8).collect();
+        let shared = Options::default().with_threads(1);
         let all: Vec<_> = ["fast", "auto", "max", "lmc", "zstd"]
             .into_iter()
+            .filter_map(Method::parse)
+            .filter(|method| Method::ALL.contains(method))
             .flat_map(|method| ["bf16", "f32", "f64", "u8"].map(|dtype| (method, dtype)))
             .map(|(method, dtype)| {
-                Options::default()
-                    .with_method(Method::parse(method).unwrap())
-                    .with_dtype(Dtype::parse(dtype))
-                    .with_threads(1)
+                shared.clone().with_method(method).with_dtype(Dtype::parse(dtype))
             })
             .collect();
-        let first: Vec<_> = all.iter().map(|o| compress(&bytes, o).unwrap()).collect();
+        let first: Vec<_> =
+            all.iter().map(|o| compress(&bytes, &o.compressing()).unwrap()).collect();
         for (options, archive) in all.iter().zip(&first).rev() {
-            assert!(compress(&bytes, options).unwrap() == *archive);
-            assert!(decompress(archive, options).unwrap() == bytes);
+            assert!(compress(&bytes, &options.compressing()).unwrap() == *archive);
+            assert!(decompress(archive, &options.restoring()).unwrap() == bytes);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Input that is read forward, from a pipe.
 //!
 //! The first bytes say what follows (`format::parse_prefix`); chunks are then cut as their bytes
-//! arrive. A large span becomes chunks as it would in a file. Small spans are gathered by type
+//! arrive. Unknown bytes are looked at for floats chunk by chunk. A large span becomes chunks as it would in a file. Small spans are gathered by type
 //! within windows of [`WINDOW`] bytes, so that many tiny tensors share chunks here too. Nothing
 //! refers back: a stream holds no copies. Where the stream does not keep what its header
 //! promises, the rest of it is opaque.
@@ -14,11 +14,14 @@ use super::{
 };
 use crate::{
     Error, Result,
-    archive::{access::digest::Digests, options::Options},
+    archive::{
+        access::{digest::Digests, input::Memory},
+        options::{CompressOptions, Options},
+    },
     codec::Method,
     container::{Entry, EntryKind, Manifest, Piece, RecordType},
     dtype::Dtype,
-    format::{PrefixResult, Span, parse_prefix},
+    format::{self, PrefixResult, Span, parse_prefix},
     pipeline,
 };
 use std::{
@@ -36,10 +39,11 @@ const WINDOW: u64 = 1 << 20;
 /// the number of threads, whatever the length; nothing is read twice.
 ///
 /// ```
-/// use lmc_gpu::{Options, archive::compress_reader};
+/// use lmc_gpu::{CompressOptions, RestoreOptions, decompress, internals::archive::compress_reader};
 /// let mut archive = Vec::new();
-/// compress_reader(&mut &[7u8; 100_000][..], "stdin", &mut archive, &Options::default())?;
-/// assert_eq!(lmc_gpu::decompress(&archive, &Options::default())?, [7; 100_000]);
+/// let input = &mut &[7u8; 100_000][..];
+/// compress_reader(input, "stdin", &mut archive, &CompressOptions::default())?;
+/// assert_eq!(decompress(&archive, &RestoreOptions::default())?, [7; 100_000]);
 /// # Ok::<(), lmc_gpu::Error>(())
 /// ```
 ///
@@ -49,8 +53,9 @@ pub fn compress_reader(
     reader: &mut (dyn Read + Send),
     name: &str,
     out: &mut (dyn Write + Send),
-    options: &Options,
+    options: &CompressOptions,
 ) -> Result<Summary> {
+    let options = &options.0;
     let started = Instant::now();
     let flat = options.dtype;
     let entry = Entry { kind: EntryKind::Stream, path: name.into(), len: 0, flat };
@@ -61,7 +66,7 @@ pub fn compress_reader(
     let mut cutter = Cutter::new(reader, name, options)?;
     let mut digests = Digests::default();
     pipeline::run_ordered(
-        options.coders(usize::MAX),
+        options.on_threads(options.coders(usize::MAX)),
         &options.cancel,
         || (ChunkCoder::new(options), Job::default()),
         |(_, job)| cutter.take(job),
@@ -182,6 +187,13 @@ impl<'r> Cutter<'r> {
             let plan = self.next_large();
             job.bytes.clear();
             let n = self.read(plan.len(), &mut job.bytes)?;
+            if let Some(spans) = self.guess(&plan, &job.bytes)? {
+                self.window_at = plan.pieces[0].offset;
+                self.window.clear();
+                std::mem::swap(&mut self.window, &mut job.bytes);
+                self.gathered.extend(plan_window(&spans, self.method));
+                continue;
+            }
             let whole = n - n % plan.dtype.word_len() as u64;
             if whole < n {
                 self.window_at = self.offset - (n - whole);
@@ -210,6 +222,17 @@ impl<'r> Cutter<'r> {
             let len = words * self.rest.word_len() as u64;
             ChunkPlan { dtype: self.rest, ..opaque(self.offset, len) }
         })
+    }
+
+    /// The spans of a chunk of unknown bytes, where floats show in it.
+    fn guess(&self, plan: &ChunkPlan, bytes: &[u8]) -> Result<Option<Vec<Span>>> {
+        if plan.dtype != Dtype::BYTES || !self.method.guesses() {
+            return Ok(None);
+        }
+        let parsed = format::guess::bytes(&Memory(bytes))?;
+        let at = plan.pieces[0].offset;
+        let found = parsed.spans.into_iter().map(|s| Span { offset: s.offset + at, ..s });
+        Ok((!parsed.guesses.is_empty()).then(|| found.collect()))
     }
 
     /// Reads a window of small spans and gathers them by type.
@@ -266,6 +289,6 @@ fn read(reader: &mut dyn Read, len: u64, out: &mut Vec<u8>, name: &str) -> Resul
     let n = reader
         .take(len)
         .read_to_end(out)
-        .map_err(|source| Error::Io { context: format!("cannot read {name}"), source })?;
+        .map_err(|source| Error::Io { context: format!("cannot read {name}").into(), source })?;
     Ok(n as u64)
 }

@@ -2,10 +2,11 @@
 
 use super::Output;
 use crate::{
-    Error, Options, Result,
-    archive::{AtomicFile, Restored},
+    Error, Result,
+    archive::{AtomicFile, Options, Restored},
     cli::report,
-    store::{Listing, Removed, Saved, Stats, StepRecord, Store, Verified},
+    json,
+    store::{Listing, Removed, Saved, Stats, Store, Verified},
     text::shown,
 };
 use serde_json::{Value, json};
@@ -42,34 +43,11 @@ pub fn policy(store: &Store, output: &Output) -> Result<()> {
     )
 }
 
-fn record_json(r: &StepRecord) -> Value {
-    json!({
-        "step": r.step,
-        "kind": if r.base().is_some() { "delta" } else { "full" },
-        "base": r.base(),
-        "chain": r.chain.iter().map(|l| l.step).collect::<Vec<_>>(),
-        "archive": r.archive,
-        "saved_at": r.saved_at,
-        "input_bytes": r.input_bytes,
-        "archive_bytes": r.archive_bytes,
-        "ratio": r.ratio(),
-        "files": r.files,
-    })
-}
-
 pub fn saved(saved: &Saved, output: &Output) -> Result<()> {
     let r = &saved.record;
     put(
         output,
-        || {
-            let mut object = record_json(r);
-            object["notes"] = json!(saved.notes);
-            object["seconds"] = json!(saved.seconds);
-            object["waited_seconds"] = json!(saved.waited);
-            object["gb_per_s"] = json!(r.input_bytes as f64 / saved.seconds.max(1e-9) / 1e9);
-            object["removed"] = removed_json(&saved.removed);
-            object
-        },
+        || json::saved(saved),
         || {
             let kind = match r.base() {
                 Some(base) => format!("delta to {base}"),
@@ -99,10 +77,9 @@ pub fn restored(step: u64, restored: &Restored, seconds: f64, output: &Output) -
     put(
         output,
         || {
-            json!({
-                "step": step, "output_bytes": restored.bytes, "files": restored.files,
-                "seconds": seconds, "gb_per_s": rate,
-            })
+            let mut object = json::restored_in(restored, seconds);
+            object["step"] = step.into();
+            object
         },
         || {
             format!(
@@ -118,15 +95,10 @@ pub fn listing(store: &Store, listing: &Listing, output: &Output) -> Result<()> 
     put(
         output,
         || {
-            let unreadable: Vec<_> = (listing.unreadable.iter())
-                .map(|(path, e)| json!({ "path": path, "error": e.to_string() }))
-                .collect();
-            json!({
-                "dir": store.root(),
-                "policy": store.policy(),
-                "steps": listing.steps.iter().map(record_json).collect::<Vec<_>>(),
-                "unreadable": unreadable,
-            })
+            let mut object = json::listing(listing);
+            object["dir"] = json!(store.root());
+            object["policy"] = json!(store.policy());
+            object
         },
         || {
             let mut rows = vec![row(["step", "kind", "base", "chain", "size", "ratio", "saved"])];
@@ -158,20 +130,7 @@ pub fn listing(store: &Store, listing: &Listing, output: &Output) -> Result<()> 
 pub fn verified(verified: &Verified, output: &Output) -> Result<()> {
     put(
         output,
-        || {
-            let steps: Vec<_> = (verified.steps.iter())
-                .map(|s| {
-                    json!({
-                        "step": s.step, "ok": s.is_whole(), "needs": s.needs,
-                        "problems": s.problems, "through": s.through, "dependents": s.dependents,
-                    })
-                })
-                .collect();
-            json!({
-                "ok": verified.is_whole(), "bytes": verified.bytes, "steps": steps,
-                "unreadable": verified.unreadable, "strays": verified.strays,
-            })
-        },
+        || json::verified(verified),
         || {
             let mut text = String::new();
             for s in verified.steps.iter().filter(|s| !s.is_whole()) {
@@ -205,19 +164,11 @@ pub fn verified(verified: &Verified, output: &Output) -> Result<()> {
     )
 }
 
-fn removed_json(removed: &Removed) -> Value {
-    json!({
-        "steps": removed.steps, "kept_as_base": removed.kept_as_base,
-        "without_state": removed.without_state,
-        "files": removed.files, "bytes": removed.bytes,
-    })
-}
-
 pub fn removed(removed: &Removed, dry_run: bool, output: &Output) -> Result<()> {
     put(
         output,
         || {
-            let mut object = removed_json(removed);
+            let mut object = json::removed(removed);
             object["dry_run"] = json!(dry_run);
             object
         },
@@ -243,29 +194,7 @@ pub fn removed(removed: &Removed, dry_run: bool, output: &Output) -> Result<()> 
 pub fn stats(stats: &Stats, plot: Option<&Path>, output: &Output) -> Result<()> {
     put(
         output,
-        || {
-            let steps: Vec<_> = (stats.steps.iter())
-                .map(|s| {
-                    let streams: Vec<_> = (stats.streams.iter().enumerate())
-                        .map(|(i, name)| {
-                            json!({
-                                "name": name, "bytes": s.stream_bytes[i],
-                                "stored_bytes": s.stored_bytes[i], "ratio": s.stream_ratio(i),
-                            })
-                        })
-                        .collect();
-                    json!({
-                        "step": s.step, "kind": s.kind(), "base": s.base, "chain": s.chain,
-                        "input_bytes": s.input_bytes, "archive_bytes": s.archive_bytes,
-                        "ratio": s.ratio(), "streams": streams,
-                    })
-                })
-                .collect();
-            json!({
-                "input_bytes": stats.input_bytes, "archive_bytes": stats.archive_bytes,
-                "ratio": stats.ratio(), "steps": steps, "unreadable": stats.unreadable,
-            })
-        },
+        || json::stats(stats),
         || {
             let mut head: Vec<String> =
                 ["step", "kind", "base", "size", "ratio"].map(String::from).into();

@@ -2,8 +2,8 @@
 //! splitting first, without writing and reading a plane of symbols.
 
 use super::super::{
-    form,
-    plane::{self, CASCADE, Coded, GUARD, PACKED, PREFIX, Planes},
+    Form, Made,
+    plane::{self, Coded, Coder, GUARD, PREFIX, Planes},
 };
 use crate::{
     entropy::cascade::{self, Plan},
@@ -16,9 +16,9 @@ const REST_BITS: u8 = 8;
 
 /// Appends the payload of a chunk of bf16 words. `None` where it would not shrink; what was
 /// appended is then of no use.
-pub fn encode(level: Level, words: &[u8], planes: &mut Planes, out: &mut Vec<u8>) -> Option<u8> {
+pub fn encode(level: Level, words: &[u8], planes: &mut Planes, out: &mut Vec<u8>) -> Option<Made> {
     if let Some(coded) = encode_on_device(words, planes, out) {
-        return coded;
+        return coded.map(Made::from);
     }
     let n = words.len() / 2;
     let counts = cascade::sample_bf16(words);
@@ -32,7 +32,7 @@ pub fn encode(level: Level, words: &[u8], planes: &mut Planes, out: &mut Vec<u8>
 }
 
 /// As [`encode`]; `None` where there is no device, or it declined.
-fn encode_on_device(words: &[u8], planes: &mut Planes, out: &mut Vec<u8>) -> Option<Option<u8>> {
+fn encode_on_device(words: &[u8], planes: &mut Planes, out: &mut Vec<u8>) -> Option<Option<Form>> {
     let mut device = planes.device.take()?;
     let mut declined = false;
     let coded = lay_out(words.len(), words.len() / 2, planes, out, |_, rest, symbols| {
@@ -52,16 +52,14 @@ fn encode_within(
     words: &[u8],
     planes: &mut Planes,
     out: &mut Vec<u8>,
-) -> Option<u8> {
+) -> Option<Made> {
     let mut hash = Stream::new(level);
-    let coded = lay_out(most, words.len() / 2, planes, out, |room, rest, symbols| {
+    let form = lay_out(most, words.len() / 2, planes, out, |room, rest, symbols| {
         let room = plane::cascade_room(room, rest.len());
         cascade::encode_bf16(level, plan, words, rest, room, symbols, Some(&mut hash))
-    });
-    if coded.is_some() && level.hashes() {
-        planes.digest = Some(hash.finish_of(words));
-    }
-    coded
+    })?;
+    let digest = level.hashes().then(|| hash.finish_of(words));
+    Some(Made { form, digest })
 }
 
 /// Appends a payload of at most `most` bytes around what `code` makes of `n` words: the rest, and
@@ -72,8 +70,8 @@ fn lay_out(
     planes: &mut Planes,
     out: &mut Vec<u8>,
     code: impl FnOnce(&mut Vec<u8>, &mut [u8], &mut [u8]) -> Option<usize>,
-) -> Option<u8> {
-    let head = [CASCADE, REST_BITS, 1, 0];
+) -> Option<Form> {
+    let head = [Coder::Cascade as u8, REST_BITS, 1, 0];
     let start = out.len();
     let rest_at = start + head.len() + PREFIX;
     let symbols_at = rest_at + n + PREFIX;
@@ -86,27 +84,27 @@ fn lay_out(
     }
     out.resize(end, 0);
     out[start..start + head.len()].copy_from_slice(&head);
-    plane::put_prefix(&mut out[rest_at - PREFIX..rest_at], PACKED, n);
+    plane::put_prefix(&mut out[rest_at - PREFIX..rest_at], Coder::Packed, n);
     let (front, symbols) = out.split_at_mut(symbols_at + GUARD);
     let rest = &mut front[rest_at..rest_at + n];
     let Some(len) = code(&mut planes.coder.cascade, rest, symbols) else {
         out.truncate(start);
         return None;
     };
-    plane::put_prefix(&mut out[symbols_at - PREFIX..symbols_at], CASCADE, GUARD + len);
+    plane::put_prefix(&mut out[symbols_at - PREFIX..symbols_at], Coder::Cascade, GUARD + len);
     out.truncate(symbols_at + GUARD + len);
     plane::guard_cascade(&mut out[symbols_at..]);
-    Some(form::SPLIT)
+    Some(Form::Split)
 }
 
-/// Decodes bf16 words from a cascade of their exponents and the plane of what is left.
+/// Decodes bf16 words from a cascade of their exponents and the plane of what is left; their digest.
 pub fn decode(
     level: Level,
     symbols: Coded<'_>,
     rest: &[u8],
     planes: &mut Planes,
     out: &mut [u8],
-) -> Option<()> {
+) -> Option<u64> {
     let n = rest.len();
     let room = plane::cascade_room(&mut planes.coder.cascade, n);
     let cascade = plane::guarded_cascade(symbols.data)?;
@@ -115,6 +113,5 @@ pub fn decode(
     // What is hashed later must stay in the caches.
     let far = planes.far && level.hashes();
     decoder.decode_bf16(rest, out, far, Some(&mut hash)).then_some(())?;
-    planes.digest = Some(hash.finish_of(out));
-    Some(())
+    Some(hash.finish_of(out))
 }

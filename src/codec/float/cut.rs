@@ -4,7 +4,7 @@
 use super::{
     super::{
         pieces::PIECE,
-        plane::{self, PACKED, PREFIX, Planes, Policy},
+        plane::{self, Coder, PREFIX, Planes, Policy},
     },
     encode_low as encode_planes,
 };
@@ -20,7 +20,7 @@ use std::ops::Range;
 const AHEAD: usize = 16 << 10;
 
 /// Splits words, and appends the `head` of a payload and the planes below the symbols. Leaves the
-/// symbols, the escapes and the hash in `planes`. Returns how many escapes there are.
+/// symbols and the escapes in `planes`. Returns how many escapes there are, and the digest.
 pub fn encode_low(
     level: Level,
     policy: Policy,
@@ -29,14 +29,14 @@ pub fn encode_low(
     head: [u8; 4],
     planes: &mut Planes,
     out: &mut Vec<u8>,
-) -> usize {
+) -> (usize, u64) {
     let n = words.len() / fields.word_len();
     let flat = policy == Policy::Sampled && is_flat(level, fields, words, planes);
     if !flat {
         out.extend_from_slice(&head);
-        let escapes = cut(level, fields, words, planes, None);
+        let done = cut(level, fields, words, planes, None);
         encode_planes(level, policy, fields, n, planes, out);
-        return escapes;
+        return done;
     }
     let widths = widths(fields);
     let start = out.len();
@@ -52,7 +52,7 @@ pub fn encode_low(
         let (prefix, place);
         (prefix, rest) = rest.split_at_mut(PREFIX);
         (place, rest) = rest.split_at_mut(packed_len(width, n));
-        plane::put_prefix(prefix, PACKED, place.len());
+        plane::put_prefix(prefix, Coder::Packed, place.len());
         places.push((width, place));
     }
     cut(level, fields, words, planes, Some(places))
@@ -91,7 +91,7 @@ fn cut(
     words: &[u8],
     planes: &mut Planes,
     mut places: Option<Vec<(u8, &mut [u8])>>,
-) -> usize {
+) -> (usize, u64) {
     let (word, n) = (fields.word_len(), words.len() / fields.word_len());
     let (n_tails, rest) = (fields.n_tails(), fields.stored_rest_bits());
     let mut hash = Stream::new(level);
@@ -153,8 +153,7 @@ fn cut(
             split::escapes(fields, bytes, &planes.symbols[piece], list);
         }
     }
-    planes.digest = Some(hash.finish_of(words));
-    planes.escapes.len()
+    (planes.escapes.len(), hash.finish_of(words))
 }
 
 /// A piece of a plane; nothing of one that is not in use.

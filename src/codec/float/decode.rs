@@ -4,7 +4,7 @@
 use super::{
     super::{
         pieces::{Delivery, PIECE, Pieces},
-        plane::{self, Coded, CoderScratch, Planes},
+        plane::{self, Coded, Coder, CoderScratch, Planes},
     },
     bf16,
     fields::{COLUMNS, Float, ROWS, SIGN, SIGN_CONSTANT},
@@ -23,7 +23,7 @@ const REST_LO: usize = 9;
 
 /// What the beginning of a payload says.
 struct Head {
-    symbol_coder: u8,
+    symbol_coder: Coder,
     fields: Split,
     rows: bool,
     columns: bool,
@@ -50,6 +50,7 @@ impl Head {
         let (rows, columns) = (flags & ROWS != 0, flags & COLUMNS != 0);
         let valid = if rows { fields.is_valid_shifted() } else { fields.is_valid() };
         let rest_most = float.bits.min(16) - float.exponent;
+        let symbol_coder = Coder::from_code(symbol_coder)?;
         let good = valid
             && (rows || !columns)
             && fields.rest_bits <= rest_most
@@ -58,14 +59,14 @@ impl Head {
     }
 }
 
-/// Inverse of [`super::encode`]; `None` where the payload is damaged.
+/// Inverse of [`super::encode`]: the digest of what it decodes, `None` where the payload is damaged.
 pub fn decode(
     level: Level,
     float: &Float,
     mut payload: &[u8],
     planes: &mut Planes,
     out: &mut [u8],
-) -> Option<()> {
+) -> Option<u64> {
     let payload = &mut payload;
     let head = Head::read(float, payload)?;
     let fields = &head.fields;
@@ -87,12 +88,12 @@ pub fn decode(
     if !payload.is_empty() {
         return None;
     }
-    if symbols.coder == plane::CASCADE
+    if symbols.coder == Coder::Cascade
         && (float.bits, rest_bits) == (16, 8)
         && !fields.is_windowed()
         && !head.rows
         && let Some((rest, 8)) = low.0[REST_LO]
-        && (rest.coder, rest.data.len()) == (plane::PACKED, n)
+        && (rest.coder, rest.data.len()) == (Coder::Packed, n)
     {
         return bf16::decode(level, symbols, rest.data, planes, out);
     }
@@ -105,8 +106,7 @@ pub fn decode(
         Symbols::Plain(Pieces::new(level, symbols, 8, n, coder, &mut planes.symbols)?)
     };
     let delivery = Delivery::new(level, planes.far);
-    planes.digest = Some(join(level, fields, symbols, low, &planes.escapes, delivery, out)?);
-    Some(())
+    join(level, fields, symbols, low, &planes.escapes, delivery, out)
 }
 
 /// The planes below the symbols as a payload has them, each with the width of its values.

@@ -9,7 +9,7 @@
 //!                                            m = mantissa with its leading one, 16 bits
 //! ```
 
-use crate::simd::Level;
+use crate::simd::{Level, for_every_level};
 
 /// Where exponent and mantissa are in a head (sign lowest).
 #[derive(Clone, Copy, Debug)]
@@ -53,13 +53,13 @@ pub fn rows(
 
 /// Absolute scale of some words; `None` if all are zero.
 pub fn row_scale(level: Level, fields: HeadFields, words: &[u16]) -> Option<i32> {
-    let (top, sum, n) = level.run(sum_row, (fields, words));
+    let (top, sum, n) = sum_row(level, fields, words);
     (n > 0).then(|| 8 * top as i32 + log2_eighths((sum / n).max(1)) - 8 * 30)
 }
 
+for_every_level! {
 /// The largest exponent of some words, their sum in units of it, and how many are not zero.
-#[inline(always)]
-fn sum_row((fields, words): (HeadFields, &[u16])) -> (u32, u64, u64) {
+fn sum_row(fields: HeadFields, words: &[u16]) -> (u32, u64, u64) {
     let top = words.iter().fold(0, |most, w| most.max(w >> 1));
     let top = (u32::from(top) >> fields.mantissa).max(1);
     let (mut sum, mut n) = (0u64, 0u64);
@@ -73,6 +73,7 @@ fn sum_row((fields, words): (HeadFields, &[u16])) -> (u32, u64, u64) {
         n += u64::from(some);
     }
     (top, sum, n)
+}
 }
 
 /// Scale of every column, given what [`rows`] found.
@@ -90,8 +91,8 @@ pub fn columns(
     for (words, &scale) in heads.chunks(row).zip(row_scales) {
         let scale = least + i32::from(scale);
         let (octave, eighth) = (scale.div_euclid(8), scale.rem_euclid(8) as usize);
-        let args = (fields, words, octave, INVERSE_EIGHTHS[eighth], &mut sums[..], &mut counts[..]);
-        level.run(add_columns, args);
+        let inverse = INVERSE_EIGHTHS[eighth];
+        add_columns(level, fields, words, octave, inverse, &mut sums, &mut counts);
     }
     scales.clear();
     scales.extend(sums.iter().zip(&counts).map(|(&sum, &n)| {
@@ -105,17 +106,15 @@ pub fn columns(
     scales.iter_mut().for_each(|s| *s -= least);
 }
 
+for_every_level! {
 /// Adds a row's words to the sums of their columns.
-#[inline(always)]
 fn add_columns(
-    (fields, words, octave, inverse, sums, counts): (
-        HeadFields,
-        &[u16],
-        i32,
-        u64,
-        &mut [u64],
-        &mut [u32],
-    ),
+    fields: HeadFields,
+    words: &[u16],
+    octave: i32,
+    inverse: u64,
+    sums: &mut [u64],
+    counts: &mut [u32],
 ) {
     for ((&w, sum), n) in words.iter().zip(sums).zip(counts) {
         let (e, m) = fields.parts(w);
@@ -123,6 +122,7 @@ fn add_columns(
         *sum += (m << 15) >> (octave + 16 - e as i32).clamp(0, 63) as u64;
         *n += u32::from(m != 0);
     }
+}
 }
 
 /// 2^16 · 2^(−i/8).
@@ -172,8 +172,7 @@ impl Scales<'_> {
                 }
                 Some(columns) => {
                     let columns = &columns[column..column + n];
-                    let args = (r, columns, limit, self.k, row_shifts, row_contexts);
-                    level.run(add_scales, args);
+                    add_scales(level, r, columns, limit, self.k, row_shifts, row_contexts);
                 }
             }
             if shifts.is_empty() {
@@ -184,15 +183,14 @@ impl Scales<'_> {
     }
 }
 
-#[inline(always)]
-fn add_scales(
-    (r, columns, limit, k, shifts, contexts): (u8, &[u8], u16, u32, &mut [u8], &mut [u8]),
-) {
+for_every_level! {
+fn add_scales(r: u8, columns: &[u8], limit: u16, k: u32, shifts: &mut [u8], contexts: &mut [u8]) {
     for ((shift, context), &c) in shifts.iter_mut().zip(contexts).zip(columns) {
         let t = (u16::from(r) + u16::from(c)).min(limit);
         *shift = ((t >> 3) << k) as u8;
         *context = (t & 7) as u8;
     }
+}
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ pub use decode::Pieces;
 use super::{
     super::{
         Method,
-        plane::{self, Planes, Policy},
+        plane::{self, Coder, Planes, Policy},
     },
     choice,
     fields::{COLUMNS, Float, ROWS},
@@ -19,8 +19,8 @@ use crate::{
         frequency::{self, Table},
         histogram, rans,
     },
-    hash::digest_of,
-    simd::{self, Level},
+    hash,
+    simd::{self, Level, for_every_level},
     transform::split::{self, Split},
 };
 
@@ -47,19 +47,25 @@ fn k_of(float: &Float, fields: &Split) -> u32 {
     u32::from(fields.symbol_bits() - float.exponent)
 }
 
-/// Decides whether scales pay for a chunk whose cost without them is about `solo` bits. Leaves
-/// heads, scales, shifts, contexts, and the words but for escapes and tails split, in `planes`.
-#[allow(clippy::too_many_arguments, reason = "one caller; they are what the decision rests on")]
+/// What a chunk comes to without scales.
+pub struct Solo {
+    /// The sign that all words share, if they do.
+    pub sign: Option<bool>,
+    /// About how many bits.
+    pub cost: u64,
+}
+
+/// Decides whether scales pay for a chunk of rows of `row` words. Leaves heads, scales, shifts,
+/// contexts, and the words but for escapes and tails split, in `planes`. Returns the digest, too.
 pub fn plan(
     level: Level,
     method: Method,
     float: &Float,
     row: usize,
     words: &[u8],
-    solo_fields: &Split,
-    solo: u64,
+    solo: &Solo,
     planes: &mut Planes,
-) -> Option<Scaled> {
+) -> Option<(Scaled, u64)> {
     let n = words.len() / usize::from(float.bits / 8);
     let hf = head_fields(float);
     let word = usize::from(float.bits / 8);
@@ -76,7 +82,7 @@ pub fn plan(
         return None;
     }
     // From here on all words are near.
-    planes.digest = Some(digest_of(words));
+    let digest = hash::digest(level, words);
     planes.heads.resize(n, 0);
     split::heads(level, float.bits, words, &mut planes.heads);
     let least = scale::rows(level, hf, &planes.heads, row, &mut planes.rows);
@@ -88,15 +94,14 @@ pub fn plan(
     let most = float.bits.min(16) - 1 - float.exponent;
     let k = if float.exponent <= 5 { most.min(3) } else { most.min(2) };
     let rest_bits = float.bits.min(16) - float.exponent - k;
-    let sign = solo_fields.sign.filter(|_| rest_bits > 1);
+    let sign = solo.sign.filter(|_| rest_bits > 1);
     let fields = Split { word_bits: float.bits, rest_bits, base: 1, sign };
     let (cost, scaled) = try_scales(level, method, float, fields, row, columns, planes)?;
     let margin = if method == Method::Auto { n as u64 * u64::from(float.bits) / 400 } else { 0 };
-    (cost + margin < solo).then_some(scaled)
+    (cost + margin < solo.cost).then_some((scaled, digest))
 }
 
 /// Cost in bits of a chunk coded with its rows' (and columns') scales.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
 fn try_scales(
     level: Level,
     method: Method,
@@ -231,7 +236,7 @@ impl Scaled {
             split::escapes_of_heads(&self.fields, &planes.heads, symbols, list);
         }
         match (usize::from(float.bits / 8), &mut planes.tails[..self.fields.n_tails()]) {
-            (4, [t0, t1]) => level.run(tails_32, (words, &mut t0[..n], &mut t1[..n])),
+            (4, [t0, t1]) => tails_32(level, words, &mut t0[..n], &mut t1[..n]),
             (word, tails) => {
                 for (i, tail) in tails.iter_mut().enumerate() {
                     for (byte, w) in tail.iter_mut().zip(words.chunks_exact(word)) {
@@ -255,10 +260,10 @@ impl Scaled {
         n: usize,
         planes: &mut Planes,
         out: &mut Vec<u8>,
-    ) -> u8 {
+    ) -> Coder {
         let start = out.len();
         let lanes = plane::lanes_for(n);
-        out.extend_from_slice(&[plane::CONTEXTS, 0, 0, 0, 0, lanes.log2()]);
+        out.extend_from_slice(&[Coder::Contexts as u8, 0, 0, 0, 0, lanes.log2()]);
         out.extend_from_slice(&self.stored_tables);
         let tables: Vec<_> = self.tables.iter().map(rans::EncodeTable::new).collect();
         let ahead = std::mem::take(&mut planes.coder.ahead);
@@ -276,16 +281,17 @@ impl Scaled {
         }
         let len = (out.len() - start - plane::PREFIX) as u32;
         out[start + 1..start + plane::PREFIX].copy_from_slice(&len.to_le_bytes());
-        plane::CONTEXTS
+        Coder::Contexts
     }
 }
 
+for_every_level! {
 /// The two low bytes of 32-bit words.
-#[inline(always)]
-fn tails_32((words, t0, t1): (&[u8], &mut [u8], &mut [u8])) {
+fn tails_32(words: &[u8], t0: &mut [u8], t1: &mut [u8]) {
     for ((word, a), b) in words.as_chunks::<4>().0.iter().zip(t0).zip(t1) {
         (*a, *b) = (word[0], word[1]);
     }
+}
 }
 
 fn encode_scale_plane(

@@ -1,63 +1,69 @@
 //! Payload → chunk of which something is known.
 
 use super::{
-    DENSE, EQUAL, KnownScratch, MASKED, Predictor, SPARSE, gradient, little_endian, mask, moment,
-    residual, sparse, word_len,
+    KnownScratch, Mode, Predictor, gradient, little_endian, mask, moment, residual, sparse,
+    word_len,
 };
 use crate::{
     Error, Result,
-    codec::{ChunkSpec, Scratch, form, integer, swap_words},
+    codec::{ChunkSpec, Form, Payload, Scratch, damaged, integer, swap_words},
     dtype::Dtype,
+    predict::float_state,
     simd::Level,
 };
 
-/// As [`crate::codec::decode`], for a chunk whose references are `known`, in order.
+/// As [`crate::codec::decode`], for a payload that was coded against something known. Returns the
+/// digest of what it decoded, where decoding came by it.
 ///
 /// # Errors
 /// As for [`crate::codec::decode`].
 pub fn decode(
     level: Level,
-    spec: &ChunkSpec,
-    form: u8,
-    payload: &[u8],
-    known: &[&[u8]],
+    payload: &Payload<'_>,
     scratch: &mut Scratch,
     out: &mut [u8],
-) -> Result<()> {
-    if !matches!(form, form::DELTA | form::XOR | form::MOMENT | form::GRADIENT) {
-        if !known.is_empty() {
-            return Err(damaged());
-        }
-        return crate::codec::decode(level, spec, form, payload, scratch, out);
-    }
-    scratch.planes.digest = None;
+) -> Result<Option<u64>> {
+    refuse_inexact(payload, float_state::CAN_SET)?;
     let mut buffers = scratch.known.take().unwrap_or_default();
-    let done = decode_known(level, spec, form, payload, known, &mut buffers, scratch, out);
+    let mut digest = None;
+    let done = decode_known(level, payload, &mut buffers, scratch, &mut digest, out);
     scratch.known = Some(buffers);
     done.ok_or_else(damaged)?;
-    let word = word_len(spec);
-    if spec.big_endian && word > 1 {
+    let word = word_len(&payload.spec);
+    if payload.spec.big_endian && word > 1 {
         swap_words(out, word);
-        scratch.planes.digest = None;
+        digest = None;
     }
-    Ok(())
+    Ok(digest)
 }
 
-fn damaged() -> Error {
-    Error::Corrupt("the coded data is damaged".into())
+/// Refuses what depends on the state of floating point where that cannot be set.
+pub(super) fn refuse_inexact(payload: &Payload<'_>, can_set: bool) -> Result<()> {
+    let computes = match payload.form {
+        Form::Gradient => true,
+        Form::Delta => Predictor::read(&mut &payload.bytes[..]).is_some_and(|p| p.computes()),
+        _ => false,
+    };
+    match computes && !can_set {
+        true => Err(Error::Unsupported(format!(
+            "it is predicted by floating-point arithmetic, whose rounding lmc-gpu cannot set on {}: \
+             restore it on x86-64 or aarch64",
+            std::env::consts::ARCH
+        ).into())),
+        false => Ok(()),
+    }
 }
 
-#[allow(clippy::too_many_arguments, reason = "one caller")]
 fn decode_known(
     level: Level,
-    spec: &ChunkSpec,
-    form: u8,
-    mut payload: &[u8],
-    known: &[&[u8]],
+    payload: &Payload<'_>,
     buffers: &mut KnownScratch,
     scratch: &mut Scratch,
+    digest: &mut Option<u64>,
     out: &mut [u8],
 ) -> Option<()> {
+    let Payload { spec, form, bytes: mut payload, known } = *payload;
+    let spec = &spec;
     let word = word_len(spec);
     let swap = spec.big_endian && word > 1;
     let mut swapped = std::mem::take(&mut buffers.inputs);
@@ -68,7 +74,7 @@ fn decode_known(
         .map(|(k, buffer)| little_endian(swap, k.len() * word / out.len().max(1), k, buffer))
         .collect();
     let done = match form {
-        form::XOR => {
+        Form::Xor => {
             let [base] = inputs[..] else { return None };
             if base.len() != out.len() {
                 return None;
@@ -79,14 +85,16 @@ fn decode_known(
             }
             Some(())
         }
-        form::MOMENT => {
+        Form::Moment => {
             let [v] = inputs[..] else { return None };
             if !Predictor::Moment.fits_inputs(spec, out.len(), &inputs) {
                 return None;
             }
-            moment::decode(level, spec, payload, v, &mut buffers.residual, &mut scratch.planes, out)
+            let (residual, planes) = (&mut buffers.residual, &mut scratch.planes);
+            let found = moment::decode(level, payload, v, residual, planes, out);
+            found.map(|found| *digest = Some(found))
         }
-        form::GRADIENT => {
+        Form::Gradient => {
             let [m0, v0] = inputs[..] else { return None };
             let n = out.len();
             if spec.dtype != Dtype::F32
@@ -123,20 +131,20 @@ fn decode_residual(
 ) -> Option<()> {
     let word = word_len(spec);
     let (&mode, payload) = payload.split_first()?;
+    let mode = Mode::from_code(mode)?;
     let KnownScratch { predicted, contexts, residual, masked, .. } = buffers;
     let predicted = predictor.predict(level, spec, inputs, out.len(), predicted, contexts);
-    if mode == DENSE {
+    if mode == Mode::Dense {
         predictor.contexts(level, spec, inputs, predicted, contexts);
         return residual::decode(level, word, payload, predicted, contexts, residual, out);
     }
     out.copy_from_slice(predicted);
-    if mode == MASKED {
+    if mode == Mode::Masked {
         predictor.contexts(level, spec, inputs, predicted, contexts);
         return mask::decode(level, word, payload, contexts, residual, masked, out);
     }
     match mode {
-        EQUAL => payload.is_empty().then_some(()),
-        SPARSE => sparse::decode(level, word, payload, residual, out),
-        _ => None,
+        Mode::Equal => payload.is_empty().then_some(()),
+        _ => sparse::decode(level, word, payload, residual, out),
     }
 }

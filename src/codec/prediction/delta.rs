@@ -1,10 +1,8 @@
 //! Modes of deltas: how words are stored beside their predictions, by how many differ.
 
-use super::{
-    DENSE, EQUAL, KnownScratch, MASKED, PIECE, Predictor, SPARSE, mask, residual, sparse, word_len,
-};
+use super::{Changes, KnownScratch, Mode, PIECE, Predictor, Words, mask, residual, sparse};
 use crate::{
-    codec::{ChunkSpec, Method, transforms::Device},
+    codec::{Method, transforms::Device},
     hash::Stream,
     simd::{Level, prefetch},
     transform::change,
@@ -17,86 +15,81 @@ const MASKED_ONE_IN: u64 = 3;
 /// Fewer changes than this are listed in any case.
 const LEAST_MASKED: u64 = 256;
 
-/// What words are predicted from, and how.
-pub struct From<'a> {
-    pub spec: &'a ChunkSpec,
+/// Words, what they are predicted from, and how.
+pub(super) struct From<'a> {
+    pub words: Words<'a>,
     pub method: Method,
     pub predictor: &'a Predictor,
     pub inputs: &'a [&'a [u8]],
 }
 
 /// Appends mode and residuals.
-pub fn encode_residual(
+pub(super) fn encode_residual(
     level: Level,
     from: &From<'_>,
-    words: &[u8],
     buffers: &mut KnownScratch,
     device: &mut Device,
     out: &mut Vec<u8>,
 ) {
-    let &From { spec, predictor, inputs, .. } = from;
-    let word = word_len(spec);
-    let KnownScratch { predicted: buffer, contexts, masks, .. } = buffers;
-    let mut own = std::mem::take(buffer);
-    let predicted = predictor.predict(level, spec, inputs, words.len(), &mut own, contexts);
-    let few = few_changes(level, word, words, predicted, MASKED_ONE_IN, masks, None);
-    if let Some(changed) = few {
-        encode_changed(level, from, words, predicted, changed, buffers, out);
-        buffers.predicted = own;
-        return;
-    }
-    let KnownScratch { contexts, residual, .. } = buffers;
-    let n = words.len() / word;
-    contexts.resize(n, 0);
-    residual.resize(n, word);
-    for at in (0..n).step_by(PIECE) {
-        predictor.contexts_from(level, spec, inputs, predicted, at, contexts);
-        if device.is_none() {
-            let to = n.min(at + PIECE);
-            let range = at * word..to * word;
-            residual.form(level, word, &words[range.clone()], &predicted[range], at..to);
+    let &From { words, predictor, inputs, .. } = from;
+    let (spec, word, n) = (words.spec, words.len(), words.count());
+    let mut own = std::mem::take(&mut buffers.predicted);
+    let mut masks = std::mem::take(&mut buffers.masks);
+    let (len, contexts) = (words.bytes.len(), &mut buffers.contexts);
+    let predicted = predictor.predict(level, spec, inputs, len, &mut own, contexts);
+    let few = few_changes(level, words, predicted, MASKED_ONE_IN, &mut masks, None);
+    if let Some(changes) = few {
+        encode_changed(level, from, &changes, buffers, out);
+    } else {
+        let KnownScratch { contexts, residual, .. } = &mut *buffers;
+        contexts.resize(n, 0);
+        residual.resize(n, word);
+        for at in (0..n).step_by(PIECE) {
+            predictor.contexts_from(level, spec, inputs, predicted, at, contexts);
+            if device.is_none() {
+                let to = n.min(at + PIECE);
+                let range = at * word..to * word;
+                let words = &words.bytes[range.clone()];
+                residual.form(level, word, words, &predicted[range], at..to);
+            }
         }
+        if device.is_some() {
+            residual.form_on(device, level, word, words.bytes, predicted);
+        }
+        out.push(Mode::Dense as u8);
+        residual::encode(level, word, contexts, residual, out);
     }
-    if device.is_some() {
-        residual.form_on(device, level, word, words, predicted);
-    }
-    out.push(DENSE);
-    residual::encode(level, word, contexts, residual, out);
-    buffers.predicted = own;
+    (buffers.predicted, buffers.masks) = (own, masks);
 }
 
-/// Appends mode and residuals of words few of which, those in the masks, are not as predicted.
-pub fn encode_changed(
+/// Appends mode and residuals of words few of which are not as predicted.
+pub(super) fn encode_changed(
     level: Level,
     from: &From<'_>,
-    words: &[u8],
-    predicted: &[u8],
-    changed: u64,
+    changes: &Changes<'_>,
     buffers: &mut KnownScratch,
     out: &mut Vec<u8>,
 ) {
-    let word = word_len(from.spec);
-    let KnownScratch { contexts, masks, residual, masked, .. } = buffers;
-    if changed == 0 {
-        return out.push(EQUAL);
+    let KnownScratch { contexts, residual, masked, .. } = buffers;
+    if changes.count == 0 {
+        return out.push(Mode::Equal as u8);
     }
-    let few = changed * SPARSE_ONE_IN < (words.len() / word) as u64;
-    let these = mask::Changed { words, predicted, masks, n: changed as usize };
+    let few = changes.count * SPARSE_ONE_IN < from.words.count() as u64;
     let start = out.len();
     // Lists know nothing of contexts, but see where changes stand side by side.
     let fast = from.method == Method::Fast;
-    let listed = few && (fast || changed < LEAST_MASKED);
-    if listed || these.clustered(word) {
-        out.push(SPARSE);
-        sparse::encode(level, word, words, predicted, masks, changed, residual, out);
+    let listed = few && (fast || changes.count < LEAST_MASKED);
+    if listed || mask::clustered(changes) {
+        out.push(Mode::Sparse as u8);
+        sparse::encode(level, changes, residual, out);
     }
     if listed {
         return;
     }
     let len = out.len() - start;
-    out.push(MASKED);
-    from.predictor.contexts(level, from.spec, from.inputs, predicted, contexts);
-    mask::encode(level, word, these, contexts, residual, masked, out);
+    out.push(Mode::Masked as u8);
+    from.predictor.contexts(level, from.words.spec, from.inputs, changes.predicted, contexts);
+    mask::encode(level, changes, contexts, residual, masked, out);
     if len > 0 {
         let shorter = out.len() - start - len < len;
         let dropped = if shorter { start..start + len } else { start + len..out.len() };
@@ -104,21 +97,19 @@ pub fn encode_changed(
     }
 }
 
-/// Sets the masks of the words that differ from those predicted, and counts them; `None` where
-/// it is one in `one_in` words or more, which ends the search. Adds both to the hashes, but for
-/// their last blocks.
-pub fn few_changes(
+/// Finds the words that differ from those predicted; `None` where it is one in `one_in` words or
+/// more, which ends the search. Adds both to the hashes, but for their last blocks.
+pub(super) fn few_changes<'a>(
     level: Level,
-    word: usize,
-    words: &[u8],
-    predicted: &[u8],
+    words: Words<'a>,
+    predicted: &'a [u8],
     one_in: u64,
-    masks: &mut Vec<u64>,
+    masks: &'a mut Vec<u64>,
     mut hashes: Option<&mut [Stream; 2]>,
-) -> Option<u64> {
+) -> Option<Changes<'a>> {
     const PIECE: usize = 2 << 10;
     const AHEAD: usize = 16 << 10;
-    let n = words.len() / word;
+    let (word, n, words) = (words.len(), words.count(), words.bytes);
     masks.resize(n.div_ceil(64), 0);
     let mut changed = 0;
     let len = PIECE * word;
@@ -137,5 +128,5 @@ pub fn few_changes(
             return None;
         }
     }
-    Some(changed)
+    Some(Changes { word, words, predicted, masks, count: changed })
 }

@@ -6,11 +6,11 @@
 //! ```
 
 use super::{
-    Offer, Predictor,
+    Offer, Predictor, Words,
     classes::{self, Classes},
     cluster::{Clusters, Joint},
     gradient::Gradients,
-    word_len, words,
+    words,
 };
 use crate::{
     codec::{
@@ -42,19 +42,17 @@ pub struct Buffers {
 
 /// The offer that promises most, the bits it promises, and the bits to expect without any;
 /// `None` where none promises to be worth it.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
-pub fn best<'o>(
+pub(super) fn best<'o>(
     level: Level,
     method: Method,
-    spec: &ChunkSpec,
-    words: &[u8],
+    words: Words<'_>,
     known: &[&[u8]],
     offers: &[&'o Offer],
     buffers: &mut Buffers,
     planes: &mut Planes,
 ) -> Option<(&'o Offer, u64, u64)> {
-    let word = word_len(spec);
-    let n = words.len() / word;
+    let (word, n) = (words.len(), words.count());
+    let Words { spec, bytes: words } = words;
     let Buffers {
         words: sample,
         inputs,

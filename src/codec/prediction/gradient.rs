@@ -22,12 +22,12 @@
 
 use super::{
     lanes,
-    predictor::{PIECE, take},
+    predictor::{PIECE, exponents, take},
     residual::{self, Buffers},
 };
 use crate::{
     bits::{read_varint, write_varint},
-    predict::gradient::{self, FOLD_ORDERS, Fold, MOST_BITS},
+    predict::gradient::{self, FOLD_ORDERS, Fold, MANTISSA, MOST_BITS},
     simd::{Level, for_every_level},
 };
 
@@ -41,8 +41,6 @@ const FIRST: u8 = 3;
 const EVEN: i32 = 131 - 64;
 /// Exponent fields of `f64` are larger by this than those of `f32`.
 const BIAS: i32 = 1023 - 127;
-/// Mantissa bits of an `f64`.
-const MANTISSA: u64 = (1 << 52) - 1;
 
 /// Buffers for gradients.
 #[derive(Default)]
@@ -200,14 +198,6 @@ pub struct Sample<'a> {
 #[inline(always)]
 fn follow(length: u8) -> u8 {
     (length - u8::from(length > 1)) & 31
-}
-
-for_every_level! {
-fn exponents(words: &[u8], out: &mut [u8]) {
-    for (out, w) in out.iter_mut().zip(words.as_chunks::<4>().0) {
-        *out = (u32::from_le_bytes(*w) >> 23) as u8;
-    }
-}
 }
 
 for_every_level! {

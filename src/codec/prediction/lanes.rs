@@ -23,9 +23,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Isa;
-use crate::simd::{Level, for_every_level};
+use crate::simd::{Level, dispatch, for_every_level};
 use std::hint::select_unpredictable;
 
 /// Least symbol with bits that follow.
@@ -102,14 +100,11 @@ pub fn write(level: Level, word: usize, deltas: &[u8], symbols: &[u8], out: &mut
 }
 
 fn write_large(level: Level, deltas: &[u8], symbols: &[u8], sums: &[u32; 16], out: &mut [u8]) {
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::write_large(deltas, symbols, sums, out) },
-        _ => write_each::<4, OF_LARGE, 4>(deltas, symbols, sums, out, |d| {
-            i32::from_le_bytes(d).unsigned_abs()
-        }),
-    }
+    let magnitude = |d| i32::from_le_bytes(d).unsigned_abs();
+    dispatch!(level,
+        Avx512 => avx512::write_large(deltas, symbols, sums, out),
+        _ => write_each::<4, OF_LARGE, 4>(deltas, symbols, sums, out, magnitude),
+    )
 }
 
 fn write_small(
@@ -120,19 +115,17 @@ fn write_small(
     sums: &[u32; OF_SMALL],
     out: &mut [u8],
 ) {
-    match (level.isa(), word) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        (Isa::Avx512, 1) => unsafe { avx512::write_small::<1>(deltas, symbols, sums, out) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        (Isa::Avx512, _) => unsafe { avx512::write_small::<2>(deltas, symbols, sums, out) },
-        (_, 1) => write_each::<1, OF_SMALL, 2>(deltas, symbols, sums, out, |d| {
-            i8::from_le_bytes(d).unsigned_abs().into()
-        }),
-        _ => write_each::<2, OF_SMALL, 2>(deltas, symbols, sums, out, |d| {
-            i16::from_le_bytes(d).unsigned_abs().into()
-        }),
+    let magnitude_1 = |d| i8::from_le_bytes(d).unsigned_abs().into();
+    let magnitude_2 = |d| i16::from_le_bytes(d).unsigned_abs().into();
+    match word {
+        1 => dispatch!(level,
+            Avx512 => avx512::write_small::<1>(deltas, symbols, sums, out),
+            _ => write_each::<1, OF_SMALL, 2>(deltas, symbols, sums, out, magnitude_1),
+        ),
+        _ => dispatch!(level,
+            Avx512 => avx512::write_small::<2>(deltas, symbols, sums, out),
+            _ => write_each::<2, OF_SMALL, 2>(deltas, symbols, sums, out, magnitude_2),
+        ),
     }
 }
 
@@ -197,19 +190,19 @@ pub fn join(
     predicted: &[u8],
     out: &mut [u8],
 ) -> bool {
-    match (level.isa(), word) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        (Isa::Avx512, 1) => unsafe { avx512::join_small::<1>(symbols, units, predicted, out) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        (Isa::Avx512, 2) => unsafe { avx512::join_small::<2>(symbols, units, predicted, out) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        (Isa::Avx512, _) => unsafe { avx512::join_large(symbols, units, predicted, out) },
-        (_, 1) => join_1(level, symbols, units, predicted, out),
-        (_, 2) => join_2(level, symbols, units, predicted, out),
-        _ => join_4(level, symbols, units, predicted, out),
+    match word {
+        1 => dispatch!(level,
+            Avx512 => avx512::join_small::<1>(symbols, units, predicted, out),
+            _ => join_1(level, symbols, units, predicted, out),
+        ),
+        2 => dispatch!(level,
+            Avx512 => avx512::join_small::<2>(symbols, units, predicted, out),
+            _ => join_2(level, symbols, units, predicted, out),
+        ),
+        _ => dispatch!(level,
+            Avx512 => avx512::join_large(symbols, units, predicted, out),
+            _ => join_4(level, symbols, units, predicted, out),
+        ),
     }
 }
 

@@ -25,6 +25,7 @@ mod rate;
 mod string;
 
 use super::{
+    Changes,
     residual::{self, Buffers},
     words::look_up,
 };
@@ -48,27 +49,12 @@ pub struct Masked {
     stream: Vec<u8>,
 }
 
-/// Words of which some are not as predicted.
-#[derive(Clone, Copy)]
-pub struct Changed<'a> {
-    /// The words.
-    pub words: &'a [u8],
-    /// Their predictions.
-    pub predicted: &'a [u8],
-    /// Bit `i` of mask `g` is set where word `64·g + i` differs.
-    pub masks: &'a [u64],
-    /// How many do.
-    pub n: usize,
-}
-
-impl Changed<'_> {
-    /// Whether changes stand side by side far more often than contexts explain.
-    pub fn clustered(&self, word: usize) -> bool {
-        let beside = |mask: &u64| u64::from((mask & mask >> 1).count_ones());
-        let pairs: u64 = self.masks.iter().map(beside).sum();
-        let (n, all) = (self.n as u64, (self.words.len() / word) as u64);
-        pairs > 16 + n.saturating_mul(n) / all * 4
-    }
+/// Whether changes stand side by side far more often than contexts explain.
+pub(super) fn clustered(changes: &Changes<'_>) -> bool {
+    let beside = |mask: &u64| u64::from((mask & mask >> 1).count_ones());
+    let pairs: u64 = changes.masks.iter().map(beside).sum();
+    let (n, all) = (changes.count, (changes.words.len() / changes.word) as u64);
+    pairs > 16 + n.saturating_mul(n) / all * 4
 }
 
 /// Symbols of one stage, and the table of each.
@@ -86,16 +72,16 @@ impl Stage {
 }
 
 /// Appends the body. Contexts are one byte a word.
-pub fn encode(
+pub(super) fn encode(
     level: Level,
-    word: usize,
-    changed: Changed<'_>,
+    changes: &Changes<'_>,
     contexts: &[u8],
     buffers: &mut Buffers,
     masked: &mut Masked,
     out: &mut Vec<u8>,
 ) {
-    let Changed { words, predicted, masks, n } = changed;
+    let Changes { word, words, predicted, masks, count } = *changes;
+    let n = count as usize;
     let Masked { classes, strings, stream, .. } = masked;
     pick::pick(level, 1, contexts, masks, n, &mut masked.contexts);
     let (mut of_all, mut of_changed) = ([0; 256], [0; 256]);

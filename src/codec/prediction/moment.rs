@@ -14,7 +14,6 @@
 use super::residual::{self, Buffers};
 use crate::{
     codec::{
-        ChunkSpec,
         float::{self, CodedLow, Float, SIGN, SIGN_CONSTANT, Symbols, choose_split, sample_heads},
         pieces::{Delivery, Pieces},
         plane::{Planes, Policy},
@@ -40,7 +39,6 @@ pub fn sample_symbols(words: &[u8], symbols: &mut [u8]) {
 /// Appends the payload; `None` where the symbols do not fit.
 pub fn encode(
     level: Level,
-    _: &ChunkSpec,
     words: &[u8],
     v: &[u8],
     buffers: &mut Buffers,
@@ -48,11 +46,11 @@ pub fn encode(
     out: &mut Vec<u8>,
 ) -> Option<()> {
     let n = words.len() / 4;
-    let stats = split::stats(level, 32, 0, words);
+    let sign = split::sign(level, 32, words);
     let mut heads = std::mem::take(&mut planes.heads);
     sample_heads(level, &FLOAT, words, false, &mut heads);
     let k = MANTISSA..=MANTISSA;
-    let (fields, _) = choose_split(&FLOAT, &heads, n, stats.sign(), k, &mut planes.counts);
+    let (fields, _) = choose_split(&FLOAT, &heads, n, sign, k, &mut planes.counts);
     planes.heads = heads;
     let sign = fields.sign.map_or(0, |s| SIGN_CONSTANT | if s { SIGN } else { 0 });
     out.push(fields.rest_bits | sign);
@@ -76,16 +74,15 @@ fn contexts_of(v: &[u8], contexts: &mut Vec<u8>) {
     contexts.extend(v.as_chunks::<4>().0.iter().map(|w| (u32::from_le_bytes(*w) >> 23) as u8));
 }
 
-/// Decodes the payload into `out`.
+/// Decodes the payload into `out`, and returns the digest of that.
 pub fn decode(
     level: Level,
-    _: &ChunkSpec,
     payload: &[u8],
     v: &[u8],
     buffers: &mut Buffers,
     planes: &mut Planes,
     out: &mut [u8],
-) -> Option<()> {
+) -> Option<u64> {
     let (&[flags, base_low, base_high], mut payload) = payload.split_first_chunk::<3>()?;
     let sign = match flags & !15 {
         0 => None,
@@ -105,10 +102,9 @@ pub fn decode(
     contexts_of(v, contexts);
     residual::decode_symbols(level, payload, contexts, classes, &mut planes.symbols)?;
     float::read_escapes(payload, n, &mut planes.escapes)?;
-    let Planes { tails, rest_hi, rest_lo, coder, symbols, escapes, far, digest, .. } = planes;
+    let Planes { tails, rest_hi, rest_lo, coder, symbols, escapes, far, .. } = planes;
     let low = low.pieces(level, n, coder, tails.iter_mut().chain([rest_hi, rest_lo]))?;
     let symbols = Symbols::Plain(Pieces::Whole(symbols));
     let delivery = Delivery::new(level, *far);
-    *digest = Some(float::join(level, &fields, symbols, low, escapes, delivery, out)?);
-    Some(())
+    float::join(level, &fields, symbols, low, escapes, delivery, out)
 }

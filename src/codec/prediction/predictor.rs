@@ -65,6 +65,21 @@ impl Predictor {
         }
     }
 
+    /// Whether it is arithmetic in floating point, which depends on rounding and denormal modes.
+    pub(super) fn computes(&self) -> bool {
+        match self {
+            Predictor::Second(_)
+            | Predictor::Weights(_)
+            | Predictor::Average(_)
+            | Predictor::Gradient(_) => true,
+            Predictor::Base
+            | Predictor::Signed
+            | Predictor::Narrow
+            | Predictor::Widen(_)
+            | Predictor::Moment => false,
+        }
+    }
+
     /// Bytes of a word of each input, for words of `word` bytes.
     fn input_words(&self, word: usize) -> &'static [usize] {
         match (self, word) {
@@ -305,7 +320,7 @@ fn sizes(spec: ChunkSpec, words: &[u8], out: &mut [u8]) {
 
 for_every_level! {
 /// Exponents of `f32`.
-fn exponents(words: &[u8], out: &mut [u8]) {
+pub(super) fn exponents(words: &[u8], out: &mut [u8]) {
     each(out, words, |w: [u8; 4]| (u32::from_le_bytes(w) >> 23) as u8);
 }
 }

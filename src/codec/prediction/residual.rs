@@ -236,7 +236,6 @@ pub fn decode_symbols(
 }
 
 /// Decodes a body into `out`.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
 pub fn decode(
     level: Level,
     word: usize,

@@ -11,6 +11,7 @@
 //! entropy of where changes are, if they are independent.
 
 use super::{
+    Changes,
     bits::{BitSource, Bits},
     classes::{self, Classes, FINE},
     residual::{Buffers, moved, residual},
@@ -21,19 +22,15 @@ use crate::{
     simd::Level,
 };
 
-/// Appends the body for the `changed` words that `masks` names.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
-pub fn encode(
+/// Appends the body for the words that changed.
+pub(super) fn encode(
     level: Level,
-    word: usize,
-    words: &[u8],
-    predicted: &[u8],
-    masks: &[u64],
-    changed: u64,
+    changes: &Changes<'_>,
     buffers: &mut Buffers,
     out: &mut Vec<u8>,
 ) {
-    let n = changed as usize;
+    let Changes { word, words, predicted, masks, count } = *changes;
+    let n = count as usize;
     find(masks, n, &mut buffers.groups, &mut buffers.places);
     buffers.symbols.resize(n, 0);
     buffers.gaps.resize(n, 0);
@@ -45,7 +42,7 @@ pub fn encode(
         _ => list::<8>(words, predicted, buffers),
     }
     let Buffers { symbols, gaps, bits, coder, .. } = buffers;
-    write_varint(out, changed);
+    write_varint(out, count);
     plane::encode(level, Policy::Smallest, gaps, 8, coder, out);
     plane::encode(level, Policy::Smallest, symbols, 8, coder, out);
     out.extend_from_slice(bits);

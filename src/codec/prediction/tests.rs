@@ -1,6 +1,7 @@
 use super::*;
 use crate::{
     Error,
+    codec::{self, Payload, encode},
     dtype::Dtype,
     predict::{
         adam::{Second, Weights},
@@ -55,26 +56,30 @@ fn round_trip(
     bytes: &[u8],
     known: &[&[u8]],
     offers: &[Offer],
-) -> (u8, usize) {
+) -> (Form, usize) {
     let mut payloads = Vec::new();
     let mut used = None;
     for level in Level::available() {
         let (mut scratch, mut out) = (Scratch::default(), vec![]);
-        let coded =
-            encode(level, method, spec, bytes, known, offers, &mut scratch, &mut out).unwrap();
+        let chunk = Chunk { spec: *spec, bytes, known, offers };
+        let coded = encode(level, method, &chunk, &mut scratch, &mut out).unwrap();
         assert!(out.len() <= bytes.len());
-        let inputs: Vec<&[u8]> = coded.inputs.iter().map(|&i| known[usize::from(i)]).collect();
+        let inputs: Vec<&[u8]> =
+            coded.inputs.iter().map(|input| known[usize::from(input.index)]).collect();
         let mut back = vec![0xa5; bytes.len()];
-        decode(level, spec, coded.form, &out, &inputs, &mut scratch, &mut back).unwrap_or_else(
-            |e| panic!("{level:?} {spec:?} {method} {coded:?} {}: {e}", bytes.len()),
-        );
+        let payload = Payload { spec: *spec, form: coded.form, bytes: &out, known: &inputs };
+        codec::decode(level, &payload, &mut scratch, &mut back).unwrap_or_else(|e| {
+            panic!("{level:?} {spec:?} {method} {coded:?} {}: {e}", bytes.len())
+        });
         assert!(back == bytes, "{level:?} {spec:?} {coded:?}");
         for i in 0..out.len().min(40) {
             let mut bad = out.clone();
             bad[i * out.len() / out.len().min(40)] ^= 1 << (i % 8);
-            let _ = decode(level, spec, coded.form, &bad, &inputs, &mut scratch, &mut back);
             let cut = &out[..i * out.len() / out.len().min(40)];
-            let _ = decode(level, spec, coded.form, cut, &inputs, &mut scratch, &mut back);
+            for bytes in [&bad[..], cut] {
+                let _ =
+                    codec::decode(level, &Payload { bytes, ..payload }, &mut scratch, &mut back);
+            }
         }
         payloads.push(out);
         used = Some(coded.form);
@@ -122,7 +127,7 @@ fn few_changes_cost_about_their_entropy() {
     let spec = spec(Dtype::BF16, false);
     let (form, len) =
         round_trip(&spec, Method::Auto, &new, &[&base], &[offer(Predictor::Base, &[0])]);
-    assert_eq!(form, form::DELTA);
+    assert_eq!(form, Form::Delta);
     assert!(8 * len < (changed * 11) as usize, "{len} bytes for {changed} changes");
     let (_, len) =
         round_trip(&spec, Method::Auto, &base, &[&base], &[offer(Predictor::Base, &[0])]);
@@ -155,7 +160,7 @@ fn small_steps_cost_what_the_size_of_words_leaves_open() {
         assert!((found / share - 1.0).abs() < 0.3, "{found}");
         let (form, len) =
             round_trip(&spec, Method::Auto, &new, &[&base], &[offer(Predictor::Base, &[0])]);
-        assert_eq!(form, form::DELTA);
+        assert_eq!(form, Form::Delta);
         assert!((len as f64) < most * changed as f64, "{found}: {}", len as f64 / changed as f64);
     }
 }
@@ -200,15 +205,8 @@ fn a_useless_base_costs_nothing() {
     let (_, with) =
         round_trip(&spec, Method::Auto, &new, &[&base], &[offer(Predictor::Base, &[0])]);
     let mut alone = Vec::new();
-    crate::codec::encode(
-        Level::best(),
-        Method::Auto,
-        &spec,
-        &new,
-        &mut Scratch::default(),
-        &mut alone,
-    )
-    .unwrap();
+    let chunk = Chunk::alone(spec, &new);
+    encode(Level::best(), Method::Auto, &chunk, &mut Scratch::default(), &mut alone).unwrap();
     assert!(with <= alone.len());
 }
 
@@ -223,10 +221,10 @@ fn every_predictor_round_trips_and_says_what_it_is() {
     let f32 = spec(Dtype::F32, false);
     let cast = [offer(Predictor::Narrow, &[0])];
     let (form, len) = round_trip(&bf16, Method::Auto, &narrow, &[&wide], &cast);
-    assert!(form == form::DELTA && len < 60);
+    assert!(form == Form::Delta && len < 60);
     let widen = [offer(Predictor::Widen(Narrow::Bf16), &[0])];
     let (form, len) = round_trip(&f32, Method::Auto, &wide, &[&narrow], &widen);
-    assert!(form == form::DELTA && len < 45_000, "{form} {len}");
+    assert!(form == Form::Delta && len < 45_000, "{form:?} {len}");
     let (v, v1) = pair(4, n, 500, 3);
     let v: Vec<u8> = v
         .as_chunks()
@@ -236,17 +234,17 @@ fn every_predictor_round_trips_and_says_what_it_is() {
         .collect();
     let moment = [offer(Predictor::Moment, &[0])];
     let (form, _) = round_trip(&f32, Method::Auto, &wide, &[&v], &moment);
-    assert_eq!(form, form::MOMENT);
+    assert_eq!(form, Form::Moment);
     let second = offer(Predictor::Second(Second::new(0, 0.9, 0.99)), &[0, 1, 2]);
     round_trip(&f32, Method::Auto, &v1, &[&v, &wide, &wide], &[second]);
     let s = Weights { order: 0, decay: 1.0, step: 0.0, bias: 1.0, eps: 1e-8 };
     let weights = offer(Predictor::Weights(s), &[0, 1, 2]);
     let (form, len) = round_trip(&f32, Method::Auto, &wide, &[&wide, &wide, &v], &[weights]);
-    assert!(form == form::DELTA && len < 30);
+    assert!(form == Form::Delta && len < 30);
     let signed = offer(Predictor::Signed, &[0, 1]);
     let (base, new) = pair(2, n, 500, 5);
     let (form, _) = round_trip(&bf16, Method::Auto, &new, &[&base, &wide], &[signed]);
-    assert_eq!(form, form::DELTA);
+    assert_eq!(form, Form::Delta);
 }
 
 #[test]
@@ -293,7 +291,7 @@ fn moments_round_trip_as_gradients_whatever_else_is_among_them() {
             let offers = [offer(Predictor::Gradient(s), &[0, 1])];
             let spec = spec(Dtype::F32, big_endian);
             let (form, len) = round_trip(&spec, Method::Auto, &m1, &[&m0, &v0], &offers);
-            assert!(n < 1000 || (form == form::GRADIENT && 8 * len < 17 * n), "{n} {form} {len}");
+            assert!(n < 1000 || (form == Form::Gradient && 8 * len < 17 * n), "{n} {form:?} {len}");
         }
     }
 }
@@ -304,14 +302,36 @@ fn inputs_of_other_lengths_are_refused() {
     let spec = spec(Dtype::BF16, false);
     let (mut scratch, mut out) = (Scratch::default(), Vec::new());
     let offers = [offer(Predictor::Base, &[0])];
-    let coded =
-        encode(Level::best(), Method::Auto, &spec, &new, &[&base], &offers, &mut scratch, &mut out)
-            .unwrap();
+    let chunk = Chunk { spec, bytes: &new, known: &[&base], offers: &offers };
+    let coded = encode(Level::best(), Method::Auto, &chunk, &mut scratch, &mut out).unwrap();
     let mut back = vec![0; new.len()];
     for bad in [&[][..], &[&base[2..]], &[&base, &base]] {
-        let done = decode(Level::best(), &spec, coded.form, &out, bad, &mut scratch, &mut back);
+        let payload = Payload { spec, form: coded.form, bytes: &out, known: bad };
+        let done = codec::decode(Level::best(), &payload, &mut scratch, &mut back);
         assert!(matches!(done, Err(Error::Corrupt(_))));
     }
+}
+
+#[test]
+fn arithmetic_is_refused_where_its_rounding_cannot_be_set() {
+    let refused = |form, bytes: &[u8]| {
+        let payload = Payload { spec: spec(Dtype::F32, false), form, bytes, known: &[] };
+        assert!(super::decode::refuse_inexact(&payload, true).is_ok());
+        match super::decode::refuse_inexact(&payload, false) {
+            Ok(()) => false,
+            Err(Error::Unsupported(why)) => why.contains("restore it on"),
+            Err(_) => panic!("another error"),
+        }
+    };
+    let second = Predictor::Second(Second::new(0, 0.9, 0.99));
+    let weights = Weights { order: 0, decay: 1.0, step: 0.0, bias: 1.0, eps: 1e-8 };
+    for predictor in [second, Predictor::Weights(weights), Predictor::Base, Predictor::Narrow] {
+        let mut bytes = Vec::new();
+        predictor.write(&mut bytes);
+        assert_eq!(refused(Form::Delta, &bytes), predictor.computes(), "{predictor:?}");
+    }
+    assert!(refused(Form::Gradient, &[]));
+    assert!(!refused(Form::Moment, &[]) && !refused(Form::Xor, &[]));
 }
 
 proptest! {

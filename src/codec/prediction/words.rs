@@ -11,10 +11,8 @@
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Isa;
 use crate::{
-    simd::{Level, for_every_level},
+    simd::{Level, dispatch, for_every_level},
     transform::delta,
 };
 
@@ -27,13 +25,15 @@ pub fn residuals(
     deltas: &mut [u8],
     symbols: &mut [u8],
 ) {
-    let done = match (level.isa(), word) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        (Isa::Avx512, 2) => unsafe { avx512::residuals_2(words, predicted, deltas, symbols) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: as above.
-        (Isa::Avx512, 4) => unsafe { avx512::residuals_4(words, predicted, deltas, symbols) },
+    let done = match word {
+        2 => dispatch!(level,
+            Avx512 => avx512::residuals_2(words, predicted, deltas, symbols),
+            _ => 0,
+        ),
+        4 => dispatch!(level,
+            Avx512 => avx512::residuals_4(words, predicted, deltas, symbols),
+            _ => 0,
+        ),
         _ => 0,
     };
     let (words, predicted) = (&words[done * word..], &predicted[done * word..]);
@@ -95,30 +95,20 @@ fn large(d: i32) -> u8 {
 /// first.
 pub fn clusters(level: Level, starts: &[u8], contexts: &[u8], out: &mut Vec<u8>) {
     out.resize(contexts.len(), 0);
-    let done = match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => {
-            let mut table = [0; 256];
-            for &start in starts {
-                table[usize::from(start)..].iter_mut().for_each(|cluster| *cluster += 1);
-            }
-            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            unsafe { avx512::look_up(&table, contexts, out) }
-        }
+    let done = dispatch!(level,
+        Avx512 => avx512::look_up(starts, contexts, out),
         _ => 0,
-    };
+    );
     count_starts(level, starts, &contexts[done..], &mut out[done..]);
 }
 
 /// What a table has for every context.
 pub fn look_up(level: Level, table: &[u8; 256], contexts: &[u8], out: &mut Vec<u8>) {
     out.resize(contexts.len(), 0);
-    let done = match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::look_up(table, contexts, out) },
+    let done = dispatch!(level,
+        Avx512 => avx512::look_up(table, contexts, out),
         _ => 0,
-    };
+    );
     for (out, &context) in out[done..].iter_mut().zip(&contexts[done..]) {
         *out = table[usize::from(context)];
     }

@@ -7,7 +7,7 @@
 //! so there elements are turned round and share the contexts of the lower half.
 
 use super::layout::{Layout, Scale, Zero};
-use crate::simd::Level;
+use crate::simd::{Level, for_every_level};
 
 /// Bit of a sub-group's context that says its elements are turned round.
 pub const TURNED: u8 = 0x80;
@@ -54,10 +54,10 @@ pub fn contexts(
         ratios.clear();
         ratios.resize(known.d.len(), 0);
         let opposite = u16::from(layout.zero == Zero::Minus) << 15;
-        level.run(find_ratios, (known.d, known.m, opposite, &mut ratios[..]));
+        find_ratios(level, known.d, known.m, opposite, &mut ratios[..]);
         let most = u32::from(layout.elements.most());
         if known.mins.is_empty() {
-            level.run(plain_zero_classes, (&ratios[..], most, &mut out[..]));
+            plain_zero_classes(level, &ratios[..], most, &mut out[..]);
         } else {
             let fields = known.mins.iter().zip(known.scales);
             let subs = layout.subs();
@@ -66,29 +66,31 @@ pub fn contexts(
             }
         }
     }
-    level.run(add_width_classes, (&widths[..], layout.zero == Zero::Fixed, &mut out[..]));
+    add_width_classes(level, &widths[..], layout.zero == Zero::Fixed, &mut out[..]);
 }
 
+for_every_level! {
 /// [`ratio`] of m and d of each group; 0 where the sign of one should be the other's, xor
 /// `opposite`, and is not.
-#[inline(always)]
-fn find_ratios((d, m, opposite, out): (&[u16], &[u16], u16, &mut [u32])) {
+fn find_ratios(d: &[u16], m: &[u16], opposite: u16, out: &mut [u32]) {
     for ((d, m), out) in d.iter().zip(m).zip(out) {
         let found = ratio(m & 0x7fff, d & 0x7fff);
         *out = if (d ^ m) & 0x8000 == opposite { found } else { 0 };
     }
 }
+}
 
+for_every_level! {
 /// [`zero_class`] where scales and mins are 1.
-#[inline(always)]
-fn plain_zero_classes((ratios, most, out): (&[u32], u32, &mut [u8])) {
+fn plain_zero_classes(ratios: &[u32], most: u32, out: &mut [u8]) {
     for (ratio, out) in ratios.iter().zip(out) {
         *out = zero_class(*ratio, 1, 1, most);
     }
 }
+}
 
-#[inline(always)]
-fn add_width_classes((widths, fixed, out): (&[u16], bool, &mut [u8])) {
+for_every_level! {
+fn add_width_classes(widths: &[u16], fixed: bool, out: &mut [u8]) {
     let (offset, shift, most, factor) = if fixed { (512, 7, 7, 1) } else { (384, 8, 2, 3) };
     for (widths, out) in widths.chunks(RUN).zip(out.chunks_mut(RUN)) {
         let sum: u32 = widths.iter().map(|&w| u32::from(w)).sum();
@@ -98,6 +100,7 @@ fn add_width_classes((widths, fixed, out): (&[u16], bool, &mut [u8])) {
             *out = (*out & TURNED) | ((*out & !TURNED) * factor + class);
         }
     }
+}
 }
 
 /// Pseudo-logarithm of the distance of two elements, 1024 to an octave.
@@ -162,35 +165,37 @@ pub fn turn(level: Level, layout: &Layout, subs: &[u8], elements: &mut [u8]) {
     if layout.zero == Zero::Fixed {
         return;
     }
-    let args = (subs, layout.elements.most(), elements);
+    let most = layout.elements.most();
     match layout.sub_len() {
-        16 => level.run(turn_subs::<16>, args),
-        _ => level.run(turn_subs::<32>, args),
+        16 => turn_subs::<16>(level, subs, most, elements),
+        _ => turn_subs::<32>(level, subs, most, elements),
     }
 }
 
-#[inline(always)]
-fn turn_subs<const LEN: usize>((subs, most, elements): (&[u8], u8, &mut [u8])) {
+for_every_level! {
+fn turn_subs<const LEN: usize>(subs: &[u8], most: u8, elements: &mut [u8]) {
     for (sub, elements) in subs.iter().zip(elements.as_chunks_mut::<LEN>().0) {
         let mask = if sub & TURNED != 0 { most } else { 0 };
         elements.iter_mut().for_each(|e| *e ^= mask);
     }
 }
+}
 
 /// Gives each element the context of its sub-group.
 pub fn spread(level: Level, layout: &Layout, subs: &[u8], contexts: &mut [u8]) {
     match layout.sub_len() {
-        16 => level.run(spread_subs::<16>, (subs, contexts)),
-        32 => level.run(spread_subs::<32>, (subs, contexts)),
-        _ => level.run(spread_subs::<256>, (subs, contexts)),
+        16 => spread_subs::<16>(level, subs, contexts),
+        32 => spread_subs::<32>(level, subs, contexts),
+        _ => spread_subs::<256>(level, subs, contexts),
     }
 }
 
-#[inline(always)]
-fn spread_subs<const LEN: usize>((subs, contexts): (&[u8], &mut [u8])) {
+for_every_level! {
+fn spread_subs<const LEN: usize>(subs: &[u8], contexts: &mut [u8]) {
     for (sub, contexts) in subs.iter().zip(contexts.as_chunks_mut::<LEN>().0) {
         contexts.fill(sub & !TURNED);
     }
+}
 }
 
 #[cfg(test)]

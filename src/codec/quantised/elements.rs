@@ -1,7 +1,7 @@
 //! The plane of elements: a table for each context, or one for all.
 
 use super::{
-    super::plane::{self, CONTEXTS, Coded, CoderScratch, PREFIX},
+    super::plane::{self, Coded, Coder, CoderScratch, PREFIX},
     context,
     layout::Layout,
 };
@@ -18,23 +18,30 @@ use crate::{
 /// multiple of the lanes.
 pub const PIECE: usize = 32 << 10;
 
-/// Appends elements, which were counted and are turned round, as a coded plane with contexts. Returns false, and what
-/// it appended is then of no use, where that does not pay.
-#[allow(clippy::too_many_arguments, reason = "one caller")]
+/// The contexts of sub-groups.
+#[derive(Clone, Copy)]
+pub struct Subs<'a> {
+    pub layout: &'a Layout,
+    /// One each.
+    pub contexts: &'a [u8],
+}
+
+/// Appends elements, which were counted and are turned round, as a coded plane with contexts. Returns
+/// false, and what it appended is then of no use, where that does not pay.
 pub fn encode_contexts(
     level: Level,
-    layout: &Layout,
-    subs: &[u8],
+    subs: Subs<'_>,
     elements: &[u8],
     counts: Counts,
     contexts: &mut [u8],
     coder: &mut CoderScratch,
     out: &mut Vec<u8>,
 ) -> bool {
+    let Subs { layout, contexts: subs } = subs;
     let start = out.len();
     let n = elements.len();
     let lanes = plane::lanes_for(n);
-    out.extend_from_slice(&[CONTEXTS, 0, 0, 0, 0, lanes.log2()]);
+    out.extend_from_slice(&[Coder::Contexts as u8, 0, 0, 0, 0, lanes.log2()]);
     let tables: Option<Vec<Table>> = counts.contexts.iter().map(frequency::normalise).collect();
     let Some(tables) = tables else { return false };
     plane::write_tables(&tables, out);

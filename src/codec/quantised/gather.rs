@@ -10,42 +10,12 @@
 //! from the neighbour is masked away. The compiler makes vectors of that for the usual lengths,
 //! which are constants here; for each instruction set it compiles the same code.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-
 use super::layout::{Bytes, Spread, Values};
-use crate::simd::{Isa, Level};
+use crate::simd::for_every_level;
 
+for_every_level! {
 /// Gathers the values of groups of `len` bytes, in the order of the groups.
-pub fn split(level: Level, len: usize, values: &Values, groups: &[u8], out: &mut [u8]) {
-    match level.isa() {
-        Isa::Scalar => split_groups(len, values, groups, out),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::split(len, values, groups, out) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::split(len, values, groups, out) },
-    }
-}
-
-/// Puts values back into groups of `len` bytes whose bits at these places are zero.
-pub fn join(level: Level, len: usize, values: &Values, plane: &[u8], groups: &mut [u8]) {
-    match level.isa() {
-        Isa::Scalar => join_groups(len, values, plane, groups),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::join(len, values, plane, groups) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::join(len, values, plane, groups) },
-    }
-}
-
-#[inline(always)]
-fn split_groups(len: usize, values: &Values, groups: &[u8], out: &mut [u8]) {
+pub fn split(len: usize, values: &Values, groups: &[u8], out: &mut [u8]) {
     out.fill(0);
     for m in values.moves {
         let (from, to) = (Fields { len, at: m.from }, Fields { len: values.count, at: m.to });
@@ -62,9 +32,11 @@ fn split_groups(len: usize, values: &Values, groups: &[u8], out: &mut [u8]) {
         }
     }
 }
+}
 
-#[inline(always)]
-fn join_groups(len: usize, values: &Values, plane: &[u8], groups: &mut [u8]) {
+for_every_level! {
+/// Puts values back into groups of `len` bytes whose bits at these places are zero.
+pub fn join(len: usize, values: &Values, plane: &[u8], groups: &mut [u8]) {
     for m in values.moves {
         let (from, to) = (Fields { len: values.count, at: m.to }, Fields { len, at: m.from });
         sized(m.len, (plane, from), (groups, to), m.shift, m.bit, m.width);
@@ -77,6 +49,7 @@ fn join_groups(len: usize, values: &Values, plane: &[u8], groups: &mut [u8]) {
             }
         }
     }
+}
 }
 
 /// Where fields lie: at `at` in each record of `len` bytes.

@@ -18,7 +18,7 @@ use super::{
     super::plane::{self, CoderScratch, Policy},
     Policies,
 };
-use crate::simd::Level;
+use crate::simd::{Level, for_every_level};
 
 const HIGH_BITS: u8 = 4;
 const MID_BITS: u8 = 7;
@@ -53,7 +53,7 @@ pub fn encode(
     let mut kind = PLAIN;
     scratch.residuals.clear();
     scratch.residuals.extend_from_slice(values);
-    let mut least = level.run(width, &scratch.residuals[..]);
+    let mut least = width(level, &scratch.residuals[..]);
     for candidate in [RUNNING, RELATIVE] {
         scratch.tried.clear();
         match (candidate, other) {
@@ -63,7 +63,7 @@ pub fn encode(
             }
             _ => continue,
         }
-        let found = level.run(width, &scratch.tried[..]);
+        let found = width(level, &scratch.tried[..]);
         if found < least {
             (kind, least) = (candidate, found);
             std::mem::swap(&mut scratch.residuals, &mut scratch.tried);
@@ -78,7 +78,7 @@ pub fn encode(
         [(high, MID_BITS + LOW_BITS, HIGH_BITS), (mid, LOW_BITS, MID_BITS), (low, 0, LOW_BITS)]
     {
         plane.resize(scratch.residuals.len(), 0);
-        level.run(cut, (&scratch.residuals[..], base, shift, bits, &mut plane[..]));
+        cut(level, &scratch.residuals[..], base, shift, bits, &mut plane[..]);
         let policy = match (policies.scales, shift) {
             (Policy::Smallest, 0) => Policy::Sampled,
             (policy, _) => policy,
@@ -158,17 +158,18 @@ impl Mean {
     }
 }
 
+for_every_level! {
 /// Bits of the distances from the base.
-#[inline(always)]
-fn cut((residuals, base, shift, bits, plane): (&[u16], u16, u8, u8, &mut [u8])) {
+fn cut(residuals: &[u16], base: u16, shift: u8, bits: u8, plane: &mut [u8]) {
     let mask = (1u16 << bits) - 1;
     for (value, t) in plane.iter_mut().zip(residuals) {
         *value = (t.wrapping_sub(base) >> shift & mask) as u8;
     }
 }
+}
 
+for_every_level! {
 /// Sum of the distances from the mean.
-#[inline(always)]
 fn width(residuals: &[u16]) -> u64 {
     // Sums of up to 2^15 numbers fit 32 bits, which vectors have more lanes of.
     let parts = || residuals.chunks(1 << 15);
@@ -177,6 +178,7 @@ fn width(residuals: &[u16]) -> u64 {
     let mean = (total / residuals.len().max(1) as i64) as i32;
     let distance = |t: &u16| i32::from(*t as i16).abs_diff(mean);
     parts().map(|part| u64::from(part.iter().map(distance).sum::<u32>())).sum()
+}
 }
 
 /// The multiple of 256 from which a window of 4096 holds most residuals: of several the one in the

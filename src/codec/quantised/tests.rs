@@ -26,12 +26,12 @@ fn check(dtype: Dtype, method: Method, groups: &[u8]) -> Vec<u8> {
         let mut out = vec![1, 2, 3];
         let form =
             encode(level, method, dtype, groups, &mut scratch, &mut coder, &mut out).unwrap();
-        if form == form::ZSTD {
+        if form == Form::Zstd {
             // Behind what stood there and the guard of the frame.
             assert_eq!(zstd::bulk::decompress(&out[7..], groups.len()).unwrap(), groups);
             return out.split_off(3);
         }
-        assert_eq!(form, form::QUANTISED);
+        assert_eq!(form, Form::Quantised);
         let payload_here = out.split_off(3);
         assert!(payload.is_empty() || payload == payload_here, "{dtype} {level:?}");
         payload = payload_here;
@@ -138,7 +138,7 @@ fn zstd_takes_what_repeats() {
     let level = Level::best();
     let form =
         encode(level, Method::Auto, Dtype::Q4_1, &groups, &mut scratch, &mut coder, &mut out);
-    assert_eq!(form.unwrap(), form::ZSTD);
+    assert_eq!(form.unwrap(), Form::Zstd);
     assert!(out.len() < groups.len() / 20);
 }
 

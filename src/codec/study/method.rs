@@ -1,6 +1,8 @@
 //! The methods of the studies by name. They are known to every build, so that one without the
 //! feature `study` can say by name what it lacks.
 
+use crate::codec::Form;
+
 /// A method of the studies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the table of the module says what each does")]
@@ -51,21 +53,21 @@ impl Method {
     }
 
     /// The form of its chunks. Buffers of 128 MiB are chunks of `lmc`.
-    pub fn form(self) -> u8 {
+    pub fn form(self) -> Form {
         match self {
-            Method::Lmc | Method::Plmc => 134,
-            Method::LmcPlain => 135,
-            Method::Sem => 128,
-            Method::Xz => 129,
-            Method::ByteplaneXz => 130,
-            Method::BitplaneXz => 131,
-            Method::ClassGroupXz => 132,
-            Method::ExponentGroupXz => 133,
+            Method::Lmc | Method::Plmc => Form::Lmc,
+            Method::LmcPlain => Form::LmcPlain,
+            Method::Sem => Form::Sem,
+            Method::Xz => Form::Xz,
+            Method::ByteplaneXz => Form::ByteplaneXz,
+            Method::BitplaneXz => Form::BitplaneXz,
+            Method::ClassGroupXz => Form::ClassGroupXz,
+            Method::ExponentGroupXz => Form::ExponentGroupXz,
         }
     }
 
     /// The method with chunks of this form.
-    pub fn of_form(form: u8) -> Option<Self> {
+    pub fn of_form(form: Form) -> Option<Self> {
         Self::ALL.into_iter().find(|m| m.form() == form)
     }
 

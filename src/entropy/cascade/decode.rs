@@ -2,9 +2,10 @@
 use super::{MAX_LEVELS, PAD, digits_len, header_len, portable, scratch_len};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Isa;
-use crate::{hash::Stream, simd::Level};
+use crate::{
+    hash::Stream,
+    simd::{Level, dispatch},
+};
 
 /// Decodes a plane piece by piece. All deeper levels are decoded into the scratch space first,
 /// which is a fraction of the work; then each piece takes its digits of level 0.
@@ -108,19 +109,11 @@ impl<'a> Decoder<'a> {
         assert!(bytes.len() == 2 * rest.len());
         let digits = self.take(rest.len());
         let (common, escapes) = (self.common, self.escapes);
-        let taken = match self.level.isa() {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx512 => unsafe {
-                avx512::decode_bf16(common, digits, escapes, rest, bytes, far, hash)
-            },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx2 => unsafe {
-                avx2::decode_bf16(common, digits, escapes, rest, bytes, far, hash)
-            },
-            _ => portable::decode_bf16(common, digits, escapes, rest, bytes),
-        };
+        let taken = dispatch!(self.level,
+            Avx512 => avx512::decode_bf16(common, digits, escapes, rest, bytes, far, hash),
+            Avx2 => avx2::decode_bf16(common, digits, escapes, rest, bytes, far, hash),
+            _ => portable::decode_bf16(common, digits, escapes, rest, bytes, far, hash),
+        );
         self.advance(taken)
     }
 
@@ -177,13 +170,9 @@ fn decode_level(
     escapes: &[u8],
     symbols: &mut [u8],
 ) -> Option<usize> {
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::decode(common, digits, escapes, symbols) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::decode(common, digits, escapes, symbols) },
+    dispatch!(level,
+        Avx512 => avx512::decode(common, digits, escapes, symbols),
+        Avx2 => avx2::decode(common, digits, escapes, symbols),
         _ => portable::decode(common, digits, escapes, symbols),
-    }
+    )
 }

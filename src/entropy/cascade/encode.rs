@@ -2,9 +2,10 @@
 use super::{PAD, Plan, digits_len, header_len, portable, scratch_len};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
-#[cfg(target_arch = "x86_64")]
-use crate::simd::Isa;
-use crate::{hash::Stream, simd::Level};
+use crate::{
+    hash::Stream,
+    simd::{Level, dispatch},
+};
 
 /// Writes the cascade of `symbols` and returns its length; none as soon as it would not fit into
 /// `out`.
@@ -40,14 +41,12 @@ pub fn encode_bf16(
 ) -> Option<usize> {
     let n = rest.len();
     assert!(bytes.len() == 2 * n);
-    encode_levels(level, plan, n, scratch, out, |common, digits, escapes| match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::encode_bf16(common, bytes, rest, digits, escapes, hash) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::encode_bf16(common, bytes, rest, digits, escapes, hash) },
-        _ => portable::encode_bf16(common, bytes, rest, digits, escapes),
+    encode_levels(level, plan, n, scratch, out, |common, digits, escapes| {
+        dispatch!(level,
+            Avx512 => avx512::encode_bf16(common, bytes, rest, digits, escapes, hash),
+            Avx2 => avx2::encode_bf16(common, bytes, rest, digits, escapes, hash),
+            _ => portable::encode_bf16(common, bytes, rest, digits, escapes, hash),
+        )
     })
 }
 
@@ -96,13 +95,9 @@ fn encode_level(
     digits: &mut [u8],
     escapes: &mut [u8],
 ) -> usize {
-    match level.isa() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx512 => unsafe { avx512::encode(common, symbols, digits, escapes) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-        Isa::Avx2 => unsafe { avx2::encode(common, symbols, digits, escapes) },
+    dispatch!(level,
+        Avx512 => avx512::encode(common, symbols, digits, escapes),
+        Avx2 => avx2::encode(common, symbols, digits, escapes),
         _ => portable::encode(common, symbols, digits, escapes),
-    }
+    )
 }

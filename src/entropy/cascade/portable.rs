@@ -1,6 +1,7 @@
 //! For every processor: blocks of symbols, in loops that the compiler vectorises, and without
 //! branches where escapes are.
 use super::{PAD, scalar};
+use crate::hash::Stream;
 use std::hint::select_unpredictable;
 
 const BLOCK: usize = PAD;
@@ -31,6 +32,7 @@ pub(super) fn encode_bf16(
     rest: &mut [u8],
     digits: &mut [u8],
     escapes: &mut [u8],
+    _: Option<&mut Stream>,
 ) -> usize {
     let (blocks, tail) = bytes.as_chunks::<{ 2 * BLOCK }>();
     let (rest, rest_tail) = rest.split_at_mut(blocks.len() * BLOCK);
@@ -99,6 +101,8 @@ pub(super) fn decode_bf16(
     mut escapes: &[u8],
     rest: &[u8],
     bytes: &mut [u8],
+    _: bool,
+    _: Option<&mut Stream>,
 ) -> Option<usize> {
     let n_escapes = escapes.len();
     let (blocks, tail) = bytes.as_chunks_mut::<{ 2 * BLOCK }>();

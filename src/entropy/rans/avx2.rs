@@ -61,23 +61,30 @@ const SPREAD: [[u8; 16]; 256] = {
 };
 
 /// See [`super::scalar::encode`]. The number of symbols is a multiple of 64.
+///
+/// # Safety
+/// Every context is below the number of tables; without contexts, there is a table.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub fn encode<const CTX: bool>(
+pub unsafe fn encode<const CTX: bool>(
     input: Input,
     states: &mut [u32; 64],
     out: &mut [u8],
     end: usize,
     ahead: Ahead,
 ) -> Option<usize> {
-    if input.any_inc() {
-        encode_groups::<CTX, true>(input, states, out, end, ahead)
-    } else {
-        encode_groups::<CTX, false>(input, states, out, end, ahead)
+    // SAFETY: the caller sees to what they need.
+    unsafe {
+        match input.any_inc() {
+            true => encode_groups::<CTX, true>(input, states, out, end, ahead),
+            false => encode_groups::<CTX, false>(input, states, out, end, ahead),
+        }
     }
 }
 
+/// # Safety
+/// As for [`encode`].
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn encode_groups<const CTX: bool, const ANY_INC: bool>(
+unsafe fn encode_groups<const CTX: bool, const ANY_INC: bool>(
     input: Input,
     states: &mut [u32; 64],
     out: &mut [u8],
@@ -163,8 +170,11 @@ fn encode_groups<const CTX: bool, const ANY_INC: bool>(
 }
 
 /// See [`super::scalar::decode`]. The number of symbols is a multiple of 64.
+///
+/// # Safety
+/// Every context is below the number of tables; without contexts, there is a table.
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-pub fn decode<const CTX: bool>(
+pub unsafe fn decode<const CTX: bool>(
     source: Source,
     states: &mut [u32; 64],
     words: &mut &[u8],
@@ -172,7 +182,8 @@ pub fn decode<const CTX: bool>(
 ) -> bool {
     let (groups, rest) = out.as_chunks_mut::<64>();
     assert!(rest.is_empty());
-    let (n, used) = decode_far::<CTX>(source, states, words, groups);
+    // SAFETY: the caller sees to what it needs.
+    let (n, used) = unsafe { decode_far::<CTX>(source, states, words, groups) };
     *words = &words[used..];
     let groups = &mut groups[n..];
     if groups.is_empty() {
@@ -181,15 +192,19 @@ pub fn decode<const CTX: bool>(
     // Fewer than `REACH` bytes are left: what follows them stands for words that do not exist.
     let mut padded = [0; 2 * REACH];
     padded[..words.len()].copy_from_slice(words);
-    let (n, used) = decode_far::<CTX>(source.skip(64 * n), states, &padded, groups);
+    // SAFETY: as above.
+    let (n, used) = unsafe { decode_far::<CTX>(source.skip(64 * n), states, &padded, groups) };
     let enough = used <= words.len();
     *words = &words[used.min(words.len())..];
     enough && n == groups.len()
 }
 
 /// Decodes groups while `REACH` bytes are left; how many groups, and how many bytes they took.
+///
+/// # Safety
+/// As for [`decode`].
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn decode_far<const CTX: bool>(
+unsafe fn decode_far<const CTX: bool>(
     source: Source,
     states: &mut [u32; 64],
     words: &[u8],

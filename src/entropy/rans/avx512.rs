@@ -24,20 +24,25 @@ const AHEAD: usize = 4 << 10;
 const REACH: usize = 128;
 
 /// See [`super::scalar::encode`]. The number of symbols is a multiple of 64.
+///
+/// # Safety
+/// Every context is below the number of tables; without contexts, there is a table.
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
-pub fn encode<const CTX: bool>(
+pub unsafe fn encode<const CTX: bool>(
     input: Input,
     states: &mut [u32; 64],
     out: &mut [u8],
     end: usize,
     ahead: Ahead,
 ) -> Option<usize> {
-    if input.any_inc() {
-        encode_groups::<CTX, true>(input, states, out, end, ahead)
-    } else {
-        encode_groups::<CTX, false>(input, states, out, end, ahead)
+    // SAFETY: the caller sees to what they need.
+    unsafe {
+        match input.any_inc() {
+            true => encode_groups::<CTX, true>(input, states, out, end, ahead),
+            false => encode_groups::<CTX, false>(input, states, out, end, ahead),
+        }
     }
 }
 
@@ -45,8 +50,11 @@ pub fn encode<const CTX: bool>(
 const AHEAD_GROUPS: usize = 2;
 
 /// Fetches the entries of a group: of each register's elements, those with even numbers first.
+///
+/// # Safety
+/// As for [`encode`].
 #[inline(always)]
-fn fetch<const CTX: bool>(
+unsafe fn fetch<const CTX: bool>(
     symbols: &[u8; 64],
     contexts: &[u8],
     tables: &[EncodeTable],
@@ -56,8 +64,7 @@ fn fetch<const CTX: bool>(
         for e in 0..16 {
             let lane = 16 * z + 15 - e;
             let context = if CTX { usize::from(contexts[lane]) } else { 0 };
-            // SAFETY: contexts are below the number of tables, which `check_contexts` established;
-            // without them, there is one.
+            // SAFETY: contexts are below the number of tables; without them, there is one.
             let table = unsafe { tables.get_unchecked(context) };
             let entry = table.entries[usize::from(symbols[lane])];
             let place = &mut entries[16 * z + e % 2 * 8 + e / 2];
@@ -68,10 +75,12 @@ fn fetch<const CTX: bool>(
     }
 }
 
+/// # Safety
+/// As for [`encode`].
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
-fn encode_groups<const CTX: bool, const ANY_INC: bool>(
+unsafe fn encode_groups<const CTX: bool, const ANY_INC: bool>(
     input: Input,
     states: &mut [u32; 64],
     out: &mut [u8],
@@ -100,11 +109,13 @@ fn encode_groups<const CTX: bool, const ANY_INC: bool>(
     let mut ring = [[0; 64]; 4];
     let of_group = |g: usize| if CTX { &input.contexts[64 * g..64 * g + 64] } else { &[][..] };
     for g in groups.len().saturating_sub(AHEAD_GROUPS)..groups.len() {
-        fetch::<CTX>(&groups[g], of_group(g), input.tables, &mut ring[g % 4]);
+        // SAFETY: the caller sees to what it needs.
+        unsafe { fetch::<CTX>(&groups[g], of_group(g), input.tables, &mut ring[g % 4]) };
     }
     for g in (0..groups.len()).rev() {
         if let Some(g) = g.checked_sub(AHEAD_GROUPS) {
-            fetch::<CTX>(&groups[g], of_group(g), input.tables, &mut ring[g % 4]);
+            // SAFETY: the caller sees to what it needs.
+            unsafe { fetch::<CTX>(&groups[g], of_group(g), input.tables, &mut ring[g % 4]) };
         }
         ahead.fetch();
         let (eights, _) = ring[g % 4].as_chunks::<8>();
@@ -150,10 +161,13 @@ fn encode_groups<const CTX: bool, const ANY_INC: bool>(
 }
 
 /// See [`super::scalar::decode`]. The number of symbols is a multiple of 64.
+///
+/// # Safety
+/// Every context is below the number of tables; without contexts, there is a table.
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
-pub fn decode<const CTX: bool>(
+pub unsafe fn decode<const CTX: bool>(
     source: Source,
     states: &mut [u32; 64],
     words: &mut &[u8],
@@ -161,7 +175,8 @@ pub fn decode<const CTX: bool>(
 ) -> bool {
     let (groups, rest) = out.as_chunks_mut::<64>();
     assert!(rest.is_empty());
-    let (n, used) = decode_far::<CTX>(source, states, words, groups);
+    // SAFETY: the caller sees to what it needs.
+    let (n, used) = unsafe { decode_far::<CTX>(source, states, words, groups) };
     *words = &words[used..];
     let groups = &mut groups[n..];
     if groups.is_empty() {
@@ -170,17 +185,21 @@ pub fn decode<const CTX: bool>(
     // Fewer than `REACH` bytes are left: what follows them stands for words that do not exist.
     let mut padded = [0; 2 * REACH];
     padded[..words.len()].copy_from_slice(words);
-    let (n, used) = decode_far::<CTX>(source.skip(64 * n), states, &padded, groups);
+    // SAFETY: as above.
+    let (n, used) = unsafe { decode_far::<CTX>(source.skip(64 * n), states, &padded, groups) };
     let enough = used <= words.len();
     *words = &words[used.min(words.len())..];
     enough && n == groups.len()
 }
 
 /// Decodes groups while `REACH` bytes are left; how many groups, and how many bytes they took.
+///
+/// # Safety
+/// As for [`decode`].
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
-fn decode_far<const CTX: bool>(
+unsafe fn decode_far<const CTX: bool>(
     source: Source,
     states: &mut [u32; 64],
     words: &[u8],

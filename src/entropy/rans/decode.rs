@@ -3,7 +3,7 @@
 use super::{DecodeTable, LOW, Lanes, check_contexts, scalar};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
-use crate::simd::{Isa, Level};
+use crate::simd::{Level, dispatch};
 
 /// Decodes a stream in pieces, so that what joins them finds them in the cache.
 #[derive(Clone, Debug)]
@@ -75,16 +75,12 @@ impl<'a> Decoder<'a> {
                 let n_full = coded.len() / 64 * 64;
                 let (groups, last) = coded.split_at_mut(n_full);
                 let (states, words) = (&mut self.states, &mut self.words);
-                let ok = match level.isa() {
-                    Isa::Scalar => scalar::decode::<64, CTX>(source, states, words, groups),
-                    #[cfg(target_arch = "x86_64")]
-                    // SAFETY: a `Level` with this `Isa` is only made after its features were
-                    // detected.
-                    Isa::Avx2 => unsafe { avx2::decode::<CTX>(source, states, words, groups) },
-                    #[cfg(target_arch = "x86_64")]
-                    // SAFETY: as above.
-                    Isa::Avx512 => unsafe { avx512::decode::<CTX>(source, states, words, groups) },
-                };
+                // Contexts were checked before they came here, as kernels need them.
+                let ok = dispatch!(level,
+                    Avx512 => avx512::decode::<CTX>(source, states, words, groups),
+                    Avx2 => avx2::decode::<CTX>(source, states, words, groups),
+                    _ => scalar::decode::<64, CTX>(source, states, words, groups),
+                );
                 let source = source.skip(n_full);
                 ok && scalar::decode::<64, CTX>(source, states, words, last)
             }

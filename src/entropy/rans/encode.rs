@@ -3,7 +3,7 @@
 use super::{EncodeTable, LOW, Lanes, check_contexts, scalar};
 #[cfg(target_arch = "x86_64")]
 use super::{avx2, avx512};
-use crate::simd::{Ahead, Isa, Level};
+use crate::simd::{Ahead, Level, dispatch};
 
 /// Bytes that vector stores may write below the stream.
 const SLACK: usize = 64;
@@ -68,7 +68,7 @@ impl<'a> Encoder<'a> {
         Encoder { states, lanes, start, out, n_left: n, n_coded, ahead }
     }
 
-    /// The same, which fetches what is read next meanwhile, where it has a kernel that does.
+    /// The same, which fetches what is read next meanwhile, where it has many lanes.
     pub(crate) fn fetching(self, ahead: Ahead) -> Self {
         Encoder { ahead, ..self }
     }
@@ -132,22 +132,19 @@ impl<'a> Encoder<'a> {
 
     fn words_of_4<const CTX: bool>(&mut self, input: Input) -> Option<usize> {
         let states = self.states.first_chunk_mut()?;
-        scalar::encode::<4, CTX>(input, states, self.out, self.start)
+        scalar::encode::<4, CTX>(input, states, self.out, self.start, Ahead::default())
     }
 
     fn words_of_64<const CTX: bool>(&mut self, level: Level, input: Input) -> Option<usize> {
         let (groups, last) = input.split_at(input.symbols.len() / 64 * 64);
         let (states, out) = (&mut self.states, &mut *self.out);
-        let end = scalar::encode::<64, CTX>(last, states, out, self.start)?;
-        match level.isa() {
-            Isa::Scalar => scalar::encode::<64, CTX>(groups, states, out, end),
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx2 => unsafe { avx2::encode::<CTX>(groups, states, out, end, self.ahead) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: a `Level` with this `Isa` is only made after its features were detected.
-            Isa::Avx512 => unsafe { avx512::encode::<CTX>(groups, states, out, end, self.ahead) },
-        }
+        let end = scalar::encode::<64, CTX>(last, states, out, self.start, Ahead::default())?;
+        // Contexts were checked before they came here (`check_contexts`), as kernels need them.
+        dispatch!(level,
+            Avx512 => avx512::encode::<CTX>(groups, states, out, end, self.ahead),
+            Avx2 => avx2::encode::<CTX>(groups, states, out, end, self.ahead),
+            _ => scalar::encode::<64, CTX>(groups, states, out, end, self.ahead),
+        )
     }
 }
 

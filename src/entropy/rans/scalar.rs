@@ -8,6 +8,7 @@ use super::{
     encode::Input,
     table::{self, ABSENT, BIAS_AT, BIAS_MASK, DecodeTable, EncodeTable},
 };
+use crate::simd::Ahead;
 
 /// Encodes `input` backward into `out[..end]`, from and to `states`. The first symbol belongs to
 /// lane 0. Returns where the words start; `None` where a symbol is absent from its table.
@@ -18,11 +19,12 @@ pub fn encode<const N: usize, const CTX: bool>(
     states: &mut [u32; N],
     out: &mut [u8],
     end: usize,
+    ahead: Ahead,
 ) -> Option<usize> {
     if input.any_inc() {
-        encode_groups::<N, CTX, true>(input, states, out, end)
+        encode_groups::<N, CTX, true>(input, states, out, end, ahead)
     } else {
-        encode_groups::<N, CTX, false>(input, states, out, end)
+        encode_groups::<N, CTX, false>(input, states, out, end, ahead)
     }
 }
 
@@ -32,6 +34,7 @@ fn encode_groups<const N: usize, const CTX: bool, const INC: bool>(
     states: &mut [u32; N],
     out: &mut [u8],
     mut end: usize,
+    mut ahead: Ahead,
 ) -> Option<usize> {
     let (groups, last) = input.symbols.as_chunks::<N>();
     let contexts = input.contexts.as_chunks::<N>().0;
@@ -47,6 +50,7 @@ fn encode_groups<const N: usize, const CTX: bool, const INC: bool>(
         out[end..][..2 * used].copy_from_slice(room[N - used..].as_flattened());
     }
     for (i, group) in groups.iter().enumerate().rev() {
+        ahead.fetch();
         let contexts: &[u8] = if CTX { &contexts[i] } else { &[] };
         let room = out[..end].as_rchunks_mut().1.last_chunk_mut()?;
         let (tables, all) = (input.tables, &mut all);

@@ -17,7 +17,7 @@ const MAX_RANK: usize = 64;
 /// Reads a header. The error completes "looks like npy, but …".
 pub(super) fn parse(bytes: &[u8]) -> Result<Header, String> {
     let mut text = Text(bytes);
-    let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+    let (mut descr, mut fortran_order, mut shape, mut fields) = (None, None, None, None);
     let bad = || "its header is not valid".to_string();
     text.expect(b'{').ok_or_else(bad)?;
     while text.expect(b'}').is_none() {
@@ -25,8 +25,14 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, String> {
         text.expect(b':').ok_or_else(bad)?;
         match key {
             b"descr" => {
-                let kind = text.string().ok_or("its elements have a structured type")?;
-                descr = Some(read_descr(kind)?);
+                descr = Some(match text.peek() {
+                    Some(b'[') => {
+                        let (kind, n) = text.fields()?;
+                        fields = Some(n);
+                        read_descr(kind)?
+                    }
+                    _ => read_descr(text.string().ok_or("its elements have a structured type")?)?,
+                });
             }
             b"fortran_order" => fortran_order = Some(text.bool().ok_or_else(bad)?),
             b"shape" => shape = Some(text.tuple().ok_or_else(bad)?),
@@ -37,7 +43,12 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, String> {
         }
     }
     match (descr, fortran_order, shape) {
-        (Some((dtype, big_endian)), Some(fortran_order), Some(shape)) => {
+        (Some(_), Some(true), Some(_)) if fields.is_some() => {
+            Err("its elements have a structured type, in Fortran order".into())
+        }
+        (Some((dtype, big_endian)), Some(fortran_order), Some(mut shape)) => {
+            // The fields of an element lie side by side.
+            shape.extend(fields);
             Ok(Header { dtype, big_endian, fortran_order, shape })
         }
         _ => Err("its header lacks a key".into()),
@@ -99,6 +110,36 @@ impl<'a> Text<'a> {
         Some(&inner[..n])
     }
 
+    /// A list of fields `(name, type)` or `(name, type, shape)`, all of one type, and how many values
+    /// of it they are.
+    fn fields(&mut self) -> Result<(&'a [u8], u64), String> {
+        let bad = || "its header is not valid".to_string();
+        let (mut kind, mut count) = (None, 0u64);
+        self.expect(b'[').ok_or_else(bad)?;
+        while self.expect(b']').is_none() {
+            self.expect(b'(').ok_or_else(bad)?;
+            self.string().ok_or_else(bad)?;
+            self.expect(b',').ok_or_else(bad)?;
+            let this = self.string().ok_or("its elements have a nested type")?;
+            if *kind.get_or_insert(this) != this {
+                return Err("its elements have fields of several types".into());
+            }
+            let mut values = 1;
+            if self.expect(b',').is_some() && self.peek() == Some(b'(') {
+                let shape = self.tuple().ok_or_else(bad)?;
+                let product = shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
+                values = product.ok_or_else(bad)?;
+                self.expect(b',');
+            }
+            count = count.checked_add(values).ok_or_else(bad)?;
+            self.expect(b')').ok_or_else(bad)?;
+            if self.expect(b',').is_none() && self.peek() != Some(b']') {
+                return Err(bad());
+            }
+        }
+        kind.map(|kind| (kind, count)).ok_or_else(bad)
+    }
+
     fn bool(&mut self) -> Option<bool> {
         self.peek()?;
         for (word, value) in [(&b"True"[..], true), (b"False", false)] {
@@ -150,13 +191,29 @@ mod tests {
     }
 
     #[test]
+    fn fields_of_one_type_are_a_dimension() {
+        let header = |descr: &str| {
+            parse(format!("{{'descr':{descr},'fortran_order':False,'shape':(7,)}}").as_bytes())
+        };
+        let parsed = header("[('x', '<f4'), ('y', '<f4'), ('z', '<f4')]").unwrap();
+        assert_eq!((parsed.dtype, parsed.shape), (Dtype::F32, vec![7, 3]));
+        let parsed = header("[('w', '>f8', (2, 3)), ('b', '>f8',),]").unwrap();
+        assert_eq!((parsed.dtype, parsed.big_endian, parsed.shape), (Dtype::F64, true, vec![7, 7]));
+        assert!(header("[('w', '<f4', (9999999999, 9999999999))]").is_err());
+    }
+
+    #[test]
     fn bad_headers_are_refused() {
         for bad in [
             &b""[..],
             b"{",
             b"{}",
             b"{'descr': '<f4', 'fortran_order': False}",
-            b"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,)}",
+            b"{'descr': [('a', '<f4'), ('b', '<f8')], 'fortran_order': False, 'shape': (1,)}",
+            b"{'descr': [('a', '<f4')], 'fortran_order': True, 'shape': (1,)}",
+            b"{'descr': [('a', [('b', '<f4')])], 'fortran_order': False, 'shape': (1,)}",
+            b"{'descr': [('a', '<f4' ('b', '<f4')], 'fortran_order': False, 'shape': (1,)}",
+            b"{'descr': [], 'fortran_order': False, 'shape': (1,)}",
             b"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}",
             b"{'descr': '<f4', 'fortran_order': None, 'shape': (1,)}",
             b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1,)}",

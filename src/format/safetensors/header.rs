@@ -1,6 +1,6 @@
 //! The JSON header, read entry by entry: 200,000 tensors make 200,000 entries, not a tree.
 
-use std::{borrow::Cow, collections::HashSet, fmt};
+use std::{borrow::Cow, fmt};
 
 use serde::{
     Deserialize, Deserializer,
@@ -20,12 +20,6 @@ pub(super) struct Entry<'a> {
 pub(super) fn parse(json: &[u8]) -> Result<Vec<Entry<'_>>, String> {
     let Entries(entries) =
         serde_json::from_slice(json).map_err(|e| format!("its header is not valid: {e}"))?;
-    let mut names = HashSet::with_capacity(entries.len());
-    for e in &entries {
-        if !names.insert(e.name.as_ref()) {
-            return Err(format!("it names {} twice", super::quote(e.name.as_bytes())));
-        }
-    }
     Ok(entries)
 }
 

@@ -10,6 +10,8 @@ use crate::{
         fault::{Fault, Found, quote},
         row_words,
     },
+    predict::cast::{self, Narrow},
+    simd::Level,
     source::Source,
 };
 
@@ -136,13 +138,18 @@ fn number(
         word.reverse();
     }
     let bits = u64::from_le_bytes(bytes);
+    let widened = |from| {
+        let mut wide = [0; 4];
+        cast::widen(Level::SCALAR, from, &bytes[..2], &mut wide);
+        Some(f32::from_le_bytes(wide).into())
+    };
     Ok(match tensor.dtype {
         Dtype::F32 => Some(f32::from_bits(bits as u32).into()),
         Dtype::F64 => Some(f64::from_bits(bits)),
         Dtype::I64 => Some(bits as i64 as f64),
         Dtype::I32 => Some(bits as u32 as i32 as f64),
-        Dtype::F16 => Some(half::f16::from_bits(bits as u16).into()),
-        Dtype::BF16 => Some(half::bf16::from_bits(bits as u16).into()),
+        Dtype::F16 => widened(Narrow::F16),
+        Dtype::BF16 => widened(Narrow::Bf16),
         _ => None,
     })
 }

@@ -28,6 +28,15 @@ pub struct Decoder {
     next: usize,
 }
 
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoder")
+            .field("plan", &self.plan)
+            .field("next", &self.next)
+            .finish_non_exhaustive()
+    }
+}
+
 struct Slot {
     buffers: Buffers,
     cascade: Option<Cascade>,
@@ -91,7 +100,8 @@ impl Decoder {
         self.retire(index)?;
         let (device, plan, slot) = (&self.device, &self.plan, &self.slots[index]);
         let n = chunk.len() as usize / plan.word_len;
-        let damaged = || Error::Corrupt(format!("the planes at byte {start} do not fit together"));
+        let damaged =
+            || Error::Corrupt(format!("the planes at byte {start} do not fit together").into());
         let mut recorder = Recorder::new(device, &slot.buffers.uniforms);
         let sizes = slot.upload(&mut recorder, plan, n, planes, &damaged)?;
         if let Some(base) = &base {
@@ -150,7 +160,7 @@ impl Decoder {
         if counts[..said.len()] == said {
             return Ok(());
         }
-        Err(Error::Corrupt(format!("the digits at byte {start} do not fit their counts")))
+        Err(Error::Corrupt(format!("the digits at byte {start} do not fit their counts").into()))
     }
 }
 

@@ -48,6 +48,15 @@ pub struct Encoder {
     pool: Vec<Buffer>,
 }
 
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Encoder")
+            .field("plan", &self.plan)
+            .field("depth", &self.depth)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A chunk that an [`Encoder`] hands to the sink.
 #[derive(Clone, Debug)]
 pub struct Chunk<'a> {

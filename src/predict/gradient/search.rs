@@ -10,7 +10,7 @@
 //!
 //! Sums run in order, in `f64`: every machine finds the same scalars.
 
-use super::{FOLD_ORDERS, Fold, Inverse, shortest, solve};
+use super::{FOLD_ORDERS, Fold, Inverse, MANTISSA, shortest, significant_bits, solve};
 use crate::{predict::float_state, simd::Level};
 
 /// Words of the same places in the base's moment and in the new one, `f32` and of the same length.
@@ -176,7 +176,7 @@ impl Search {
             let (center, radius) = inverse.interval(f32::from_le_bytes(*a), f32::from_le_bytes(*b));
             let error = radius / center.abs();
             if error < 1.0 / f64::from(1 << 18) {
-                let mantissa = f64::from_bits(center.to_bits() & super::MANTISSA | 1023 << 52);
+                let mantissa = f64::from_bits(center.to_bits() & MANTISSA | 1023 << 52);
                 sharp.push((mantissa, error));
             }
         }
@@ -275,7 +275,7 @@ fn suggested(piles: &[f64]) -> Vec<f32> {
     all.sort_by_key(|(bits, _)| *bits);
     let mut found: Vec<f32> = Vec::new();
     for (_, x) in all {
-        let x = f64::from_bits(x.to_bits() & super::MANTISSA | 1022 << 52);
+        let x = f64::from_bits(x.to_bits() & MANTISSA | 1022 << 52);
         if found.iter().all(|f| (f64::from(*f) / x - 1.0).abs() > 1e-5) {
             found.push(x as f32);
         }
@@ -294,5 +294,5 @@ fn length(x: f64) -> u32 {
     if x.is_nan() {
         return RAW;
     }
-    53 - (x.to_bits() & super::MANTISSA | 1 << 52).trailing_zeros()
+    significant_bits(x)
 }

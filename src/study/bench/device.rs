@@ -135,7 +135,8 @@ fn measure(
     threads: usize,
 ) -> Result<Stages> {
     let dir = tempfile::tempdir()?;
-    let options = Options::default().with_method(method).with_threads(threads).with_force(true);
+    let options = Options::default().with_method(method).with_threads(threads);
+    let options = options.with_overwrite(archive::Overwrite::Files);
     let by_device = options.clone().with_device(Some(device.clone()));
     let (cpu, gpu) = (dir.path().join("cpu.lmc"), dir.path().join("gpu.lmc"));
     let mut best: Option<Stages> = None;
@@ -171,7 +172,8 @@ fn measure(
     if read(&cpu)? != read(&gpu)? {
         return Err(Error::Device("it made another archive than the CPU".into()));
     }
-    archive::Archive::open(&gpu, options.limits)?.verify(&options, false)?;
+    let options = options.restoring();
+    archive::Archive::open(&gpu, &options)?.verify(&options)?;
     let mut best = best.ok_or_else(|| Error::Device("nothing was measured".into()))?;
     best.elapsed_cpu = elapsed_cpu;
     Ok(best)
@@ -183,7 +185,7 @@ fn write(input: &Input, path: &Path, options: &Options) -> Result<(archive::Summ
     for part in &input.parts {
         let dtype = (part.dtype != Dtype::BYTES).then_some(part.dtype);
         let files = archive::Input::from_bytes("data", &part.bytes, dtype);
-        let summary = compress_files(&files, path, options)?;
+        let summary = compress_files(&files, path, &options.compressing())?;
         total.input_bytes += summary.input_bytes;
         total.seconds += summary.seconds;
         total.coding += summary.coding;

@@ -60,11 +60,6 @@ pub fn run_bits(dtype: Dtype, bytes: &[u8]) -> f64 {
     bits + (8 * (bytes.len() % codec::group_len(dtype))) as f64
 }
 
-/// Bits of `bytes` by the entropy of each byte group as a whole, with one codebook each.
-pub fn order0_bits(dtype: Dtype, bytes: &[u8]) -> f64 {
-    groups(dtype, bytes).iter().map(|g| coded_bits(g)).sum()
-}
-
 fn coded_bits(bytes: &[u8]) -> f64 {
     let counts = counts(bytes);
     let coded = plug_in_bits(&counts) + 8.0 * huffman::codebook_len(&counts) as f64;

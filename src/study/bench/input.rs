@@ -44,7 +44,7 @@ impl Input {
         let source = FileSource::new(std::fs::File::open(path).map_err(failed)?).map_err(failed)?;
         let parsed = match dtype {
             Some(dtype) => format::parse_flat(crate::source::Source::len(&source), dtype),
-            None => format::parse(&source).map_err(|e| e.at(path.display()))?,
+            None => format::parse_and_guess(&source).map_err(|e| e.at(path.display()))?,
         };
         let mut parts: Vec<Part> = Vec::new();
         for span in &parsed.spans {
@@ -109,7 +109,7 @@ impl Input {
             return Ok(());
         }
         let what = "the step before holds tensors of other types or sizes";
-        Err(Error::BaseMismatch(format!("{}: {what}", self.name)))
+        Err(Error::BaseMismatch(format!("{}: {what}", self.name).into()))
     }
 
     /// The differences to `base`, which must consist of the same parts.
@@ -180,7 +180,7 @@ impl Series {
         let mut stems = stems.into_iter();
         let Some((_, mut steps)) = stems.next() else {
             let what = "no directories named by step, like step00100, in";
-            return Err(Error::InvalidArgument(format!("{what} {}", dir.display())));
+            return Err(Error::InvalidArgument(format!("{what} {}", dir.display()).into()));
         };
         let mut notes = Vec::new();
         for (_, path) in stems.flat_map(|(_, steps)| steps) {

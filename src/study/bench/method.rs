@@ -3,7 +3,7 @@
 
 use super::Codec;
 use crate::{
-    archive::{Options, compress_into, decompress_into},
+    archive::{CompressOptions, Options, RestoreOptions, compress_into, decompress_into},
     codec::Method,
     dtype::Dtype,
     error::Result,
@@ -12,7 +12,8 @@ use crate::{
 /// A method of ours.
 pub struct Ours {
     name: String,
-    options: Options,
+    compressing: CompressOptions,
+    restoring: RestoreOptions,
 }
 
 impl Ours {
@@ -22,7 +23,8 @@ impl Ours {
             1 => method.name().into(),
             n => format!("{}-t{n}", method.name()),
         };
-        Ours { name, options: options.with_method(method) }
+        let restoring = options.restoring();
+        Ours { name, compressing: options.with_method(method).compressing(), restoring }
     }
 }
 
@@ -32,7 +34,7 @@ impl Codec for Ours {
     }
 
     fn threads(&self) -> usize {
-        self.options.threads
+        self.compressing.threads()
     }
 
     fn takes_files(&self) -> bool {
@@ -41,12 +43,12 @@ impl Codec for Ours {
 
     fn encode(&mut self, dtype: Dtype, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         // Bytes of no known type are looked at for formats inside, which tensors are not.
-        self.options.dtype = (dtype != Dtype::BYTES).then_some(dtype);
-        compress_into(input, &self.options, out).map(|_| ())
+        self.compressing.0.dtype = (dtype != Dtype::BYTES).then_some(dtype);
+        compress_into(input, &self.compressing, out).map(|_| ())
     }
 
     fn decode(&mut self, _: Dtype, coded: &[u8], out: &mut [u8]) -> Result<()> {
-        decompress_into(coded, out, &self.options)
+        decompress_into(coded, out, &self.restoring)
     }
 }
 

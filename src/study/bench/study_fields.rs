@@ -24,6 +24,7 @@ use crate::{
     codec::study::Method,
     dtype::Dtype,
     error::{Error, Result},
+    simd::Level,
     study::codec,
 };
 
@@ -98,10 +99,12 @@ fn coded_len(method: Method, parts: &[Part]) -> Result<u64> {
     let mut sum = 0;
     for part in parts {
         let (mut coded, mut back) = (Vec::new(), vec![0xA5; part.bytes.len()]);
-        codec::encode(method, part.dtype, &part.bytes, &mut coded)?;
-        codec::decode(method, part.dtype, &coded, &mut back)?;
+        codec::encode(Level::best(), method, part.dtype, &part.bytes, &mut coded)?;
+        codec::decode(Level::best(), method, part.dtype, &coded, &mut back)?;
         if back != part.bytes {
-            return Err(Error::Corrupt(format!("{} does not give its input back", method.name())));
+            return Err(Error::Corrupt(
+                format!("{} does not give its input back", method.name()).into(),
+            ));
         }
         sum += coded.len() as u64;
     }

@@ -46,44 +46,57 @@ thread_local! {
     static WORK: RefCell<Work> = RefCell::default();
 }
 
-pub(super) fn encode(word_len: usize, bytes: &[u8], out: &mut Vec<u8>) {
+pub(super) fn encode(level: Level, word_len: usize, bytes: &[u8], out: &mut Vec<u8>) {
     WORK.with_borrow_mut(|Work { groups, shortened, sample, huffman }| {
-        each_group(word_len, bytes, groups, |group| {
-            let (form, symbols) = shorten(group, sample, shortened);
+        each_group(level, word_len, bytes, groups, |group| {
+            let (form, symbols) = shorten(level, group, sample, shortened);
             form.write(symbols.len(), out);
-            put_stream(out, |out| huffman::encode(Level::best(), symbols, huffman, out));
+            put_stream(out, |out| huffman::encode(level, symbols, huffman, out));
         });
     });
 }
 
 /// Hands what is Huffman coded of `bytes` to `visit`, a group at a time.
-pub(super) fn visit(word_len: usize, bytes: &[u8], mut visit: impl FnMut(&[u8])) {
+pub(super) fn visit(level: Level, word_len: usize, bytes: &[u8], mut visit: impl FnMut(&[u8])) {
     WORK.with_borrow_mut(|Work { groups, shortened, sample, .. }| {
-        each_group(word_len, bytes, groups, |group| visit(shorten(group, sample, shortened).1));
+        each_group(level, word_len, bytes, groups, |group| {
+            visit(shorten(level, group, sample, shortened).1)
+        });
     });
 }
 
-pub(super) fn decode(word_len: usize, rest: &mut &[u8], out: &mut [u8]) -> Result<()> {
+pub(super) fn decode(
+    level: Level,
+    word_len: usize,
+    rest: &mut &[u8],
+    out: &mut [u8],
+) -> Result<()> {
     WORK.with_borrow_mut(|Work { groups, shortened, .. }| {
         for piece in out.chunks_mut(PIECE_LEN) {
             if word_len == 1 {
-                decode_group(rest, shortened, piece)?;
+                decode_group(level, rest, shortened, piece)?;
                 continue;
             }
             let n = piece.len() / word_len;
             groups.resize(piece.len(), 0);
             for group in groups.chunks_exact_mut(n) {
-                decode_group(rest, shortened, group)?;
+                decode_group(level, rest, shortened, group)?;
             }
             let slices: Vec<&[u8]> = groups.chunks_exact(n).collect();
-            group::join(Level::best(), &slices, piece);
+            group::join(level, &slices, piece);
         }
         Ok(())
     })
 }
 
 /// Hands every group of every piece of `bytes`, which are whole words, to `code`.
-fn each_group(word_len: usize, bytes: &[u8], groups: &mut Vec<u8>, mut code: impl FnMut(&[u8])) {
+fn each_group(
+    level: Level,
+    word_len: usize,
+    bytes: &[u8],
+    groups: &mut Vec<u8>,
+    mut code: impl FnMut(&[u8]),
+) {
     for piece in bytes.chunks(PIECE_LEN) {
         if word_len == 1 {
             code(piece);
@@ -92,7 +105,7 @@ fn each_group(word_len: usize, bytes: &[u8], groups: &mut Vec<u8>, mut code: imp
         let n = piece.len() / word_len;
         groups.resize(piece.len(), 0);
         let mut slices: Vec<&mut [u8]> = groups.chunks_exact_mut(n).collect();
-        group::split(Level::best(), piece, &mut slices);
+        group::split(level, piece, &mut slices);
         groups.chunks_exact(n).for_each(&mut code);
     }
 }
@@ -138,11 +151,12 @@ impl Form {
 
 /// The form that suits `group` best, and its bytes in it.
 fn shorten<'a>(
+    level: Level,
     group: &'a [u8],
     sample: &mut Vec<u8>,
     shortened: &'a mut Vec<u8>,
 ) -> (Form, &'a [u8]) {
-    let form = choose(group, sample, shortened);
+    let form = choose(level, group, sample, shortened);
     let len = form.apply(group, shortened).len();
     match form {
         Form::Runs | Form::Numbers(_) if len < group.len() => (form, &shortened[..len]),
@@ -150,16 +164,16 @@ fn shorten<'a>(
     }
 }
 
-fn choose(group: &[u8], sample: &mut Vec<u8>, shortened: &mut Vec<u8>) -> Form {
+fn choose(level: Level, group: &[u8], sample: &mut Vec<u8>, shortened: &mut Vec<u8>) -> Form {
     let mut part = stretches(group, STRETCHES, sample);
-    let mut counts = huffman::count(Level::best(), part);
+    let mut counts = huffman::count(level, part);
     // Rarer bytes take two bits and more, and then a Huffman code fits them well.
     let commonest = counts.iter().max().copied().unwrap_or(0) as usize;
     let mut has_numbers = 16 * commonest >= 5 * part.len();
     let mut has_runs = runs::saved_len(part) > part.len() / 32;
     if !has_numbers && runs::long_len(group) > group.len() / 32 {
         part = stretches(group, group.len() / (4 * STRETCH_LEN), sample);
-        counts = huffman::count(Level::best(), part);
+        counts = huffman::count(level, part);
         (has_numbers, has_runs) = (true, true);
     }
     let numbers = has_numbers.then(|| Form::Numbers(Digits::of(&counts)));
@@ -170,7 +184,7 @@ fn choose(group: &[u8], sample: &mut Vec<u8>, shortened: &mut Vec<u8>) -> Form {
     let forms = [Some(Form::Plain), numbers, runs].into_iter().flatten();
     let coded_len = |form: &Form| {
         let symbols = form.apply(part, shortened);
-        symbols.chunks(huffman::BLOCK_LEN).map(|s| huffman::code_len(Level::best(), s)).sum::<u64>()
+        symbols.chunks(huffman::BLOCK_LEN).map(|s| huffman::code_len(level, s)).sum::<u64>()
     };
     forms.min_by_key(coded_len).unwrap_or(Form::Plain)
 }
@@ -189,7 +203,12 @@ fn stretches<'a>(group: &'a [u8], n: usize, sample: &'a mut Vec<u8>) -> &'a [u8]
     sample
 }
 
-fn decode_group(rest: &mut &[u8], shortened: &mut Vec<u8>, out: &mut [u8]) -> Result<()> {
+fn decode_group(
+    level: Level,
+    rest: &mut &[u8],
+    shortened: &mut Vec<u8>,
+    out: &mut [u8],
+) -> Result<()> {
     let form = match take(rest, 1)?[0] {
         PLAIN => Form::Plain,
         RUNS => Form::Runs,
@@ -204,7 +223,7 @@ fn decode_group(rest: &mut &[u8], shortened: &mut Vec<u8>, out: &mut [u8]) -> Re
         _ => return Err(corrupt("a form of run lengths of lmc that there is not")),
     };
     if let Form::Plain = form {
-        return match huffman::decode(Level::best(), take_stream(rest)?, out) {
+        return match huffman::decode(level, take_stream(rest)?, out) {
             true => Ok(()),
             false => Err(corrupt("a Huffman stream of lmc")),
         };
@@ -218,7 +237,7 @@ fn decode_group(rest: &mut &[u8], shortened: &mut Vec<u8>, out: &mut [u8]) -> Re
         shortened.resize(len, 0);
     }
     let symbols = &mut shortened[..len];
-    let fine = huffman::decode(Level::best(), stream, symbols)
+    let fine = huffman::decode(level, stream, symbols)
         && match form {
             Form::Numbers(digits) => digits.decode(symbols, out),
             _ => runs::decode(symbols, out),

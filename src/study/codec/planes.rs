@@ -23,7 +23,13 @@ pub(super) enum Order {
     Exponent,
 }
 
-pub(super) fn encode(layout: &Layout, order: Order, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn encode(
+    level: Level,
+    layout: &Layout,
+    order: Order,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
     let words: Vec<u64> = layout.words(bytes).collect();
     let places = places(layout, order, words.iter().map(|&w| layout.class(w)));
     let sorted = |moved: bool| -> Vec<u8> {
@@ -35,7 +41,7 @@ pub(super) fn encode(layout: &Layout, order: Order, bytes: &[u8], out: &mut Vec<
         sorted
     };
     let n = words.len();
-    let mantissas = bit_planes(layout, &sorted(true));
+    let mantissas = bit_planes(level, layout, &sorted(true));
     let plane_len = bitplane::plane_len(n);
     let plane = |planes: &[u8], bit: u32| -> Vec<u8> {
         planes[bit as usize * plane_len..][..n.div_ceil(8)].to_vec()
@@ -44,7 +50,7 @@ pub(super) fn encode(layout: &Layout, order: Order, bytes: &[u8], out: &mut Vec<
         let top = 8 * layout.word_len as u32 - 1;
         match order {
             Order::Exponent => xz::put(&plane(&mantissas, top), out)?,
-            _ => xz::put(&plane(&bit_planes(layout, &sorted(false)), top), out)?,
+            _ => xz::put(&plane(&bit_planes(level, layout, &sorted(false)), top), out)?,
         }
         xz::put(&exponents(layout, &words), out)?;
     }
@@ -52,6 +58,7 @@ pub(super) fn encode(layout: &Layout, order: Order, bytes: &[u8], out: &mut Vec<
 }
 
 pub(super) fn decode(
+    level: Level,
     layout: &Layout,
     order: Order,
     rest: &mut &[u8],
@@ -87,7 +94,7 @@ pub(super) fn decode(
         xz::get(rest, &mut planes[bit * plane_len..][..n.div_ceil(8)])?;
     }
     let mut sorted = vec![0; out.len()];
-    bitplane::words(Level::best(), layout.word_len, &planes, &mut sorted);
+    bitplane::words(level, layout.word_len, &planes, &mut sorted);
     let places = places(layout, order, classes.iter().map(|&c| c as usize));
     for (i, word) in out.chunks_exact_mut(layout.word_len).enumerate() {
         let place = places.get(i).map_or(i, |&p| p as usize);
@@ -130,10 +137,10 @@ fn places(layout: &Layout, order: Order, classes: impl Iterator<Item = usize> + 
     classes.map(place).collect()
 }
 
-fn bit_planes(layout: &Layout, words: &[u8]) -> Vec<u8> {
+fn bit_planes(level: Level, layout: &Layout, words: &[u8]) -> Vec<u8> {
     let n = words.len() / layout.word_len;
     let mut planes = vec![0; 8 * layout.word_len * bitplane::plane_len(n)];
-    bitplane::planes(Level::best(), layout.word_len, words, &mut planes);
+    bitplane::planes(level, layout.word_len, words, &mut planes);
     planes
 }
 

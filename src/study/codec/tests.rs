@@ -38,7 +38,7 @@ fn bytes(kind: u8, n: usize, seed: u64) -> Vec<u8> {
 
 fn check(method: Method, dtype: Dtype, input: &[u8]) {
     let mut coded = vec![7];
-    encode(method, dtype, input, &mut coded).unwrap();
+    encode(Level::best(), method, dtype, input, &mut coded).unwrap();
     let place = format!("{} {dtype} n={}", method.name(), input.len());
     // A table of what occurs stands before the classes of `sem`; the 11 bits of an exponent of
     // 64-bit words take two bytes where LZMA gets nothing out of them.
@@ -46,7 +46,7 @@ fn check(method: Method, dtype: Dtype, input: &[u8]) {
     let most = input.len() + input.len() / 10 + 400 + table;
     assert!(coded.len() <= most, "{place}: {}", coded.len());
     let mut back = vec![0x55; input.len()];
-    decode(method, dtype, &coded[1..], &mut back).unwrap();
+    decode(Level::best(), method, dtype, &coded[1..], &mut back).unwrap();
     assert!(back == input, "{place}");
 }
 
@@ -77,7 +77,7 @@ fn lmc_shortens_rows_of_zeros_among_noise_wherever_they_are() {
     }
     for method in [Method::Lmc, Method::LmcPlain] {
         let mut coded = Vec::new();
-        encode(method, Dtype::F32, &noise, &mut coded).unwrap();
+        encode(Level::best(), method, Dtype::F32, &noise, &mut coded).unwrap();
         let ratio = coded.len() as f64 / noise.len() as f64;
         assert!(ratio < 0.93, "{} {ratio}", method.name());
         check(method, Dtype::F32, &noise);
@@ -107,19 +107,21 @@ fn damaged_payloads_fail_or_give_other_bytes_but_never_panic() {
             for kind in [0, 1] {
                 let input = bytes(kind, 3000, 6);
                 let mut coded = Vec::new();
-                encode(method, dtype, &input, &mut coded).unwrap();
+                encode(Level::best(), method, dtype, &input, &mut coded).unwrap();
                 let mut back = vec![0; input.len()];
                 for len in (0..coded.len()).step_by(17) {
-                    assert!(decode(method, dtype, &coded[..len], &mut back).is_err());
+                    assert!(
+                        decode(Level::best(), method, dtype, &coded[..len], &mut back).is_err()
+                    );
                 }
                 for _ in 0..200 {
                     let mut bad = coded.clone();
                     let at = rng.random_range(0..bad.len());
                     bad[at] ^= 1 << rng.random_range(0..8);
-                    let _ = decode(method, dtype, &bad, &mut back);
+                    let _ = decode(Level::best(), method, dtype, &bad, &mut back);
                 }
                 let noise: Vec<u8> = (0..500).map(|_| rng.random::<u8>() & 3).collect();
-                let _ = decode(method, dtype, &noise, &mut back);
+                let _ = decode(Level::best(), method, dtype, &noise, &mut back);
             }
         }
     }

@@ -31,7 +31,7 @@ pub(super) fn put(bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
         out.extend_from_slice(bytes);
         return Ok(());
     }
-    let failed = |e| Error::InvalidArgument(format!("liblzma cannot encode: {e}"));
+    let failed = |e| Error::InvalidArgument(format!("liblzma cannot encode: {e}").into());
     let mut options = LzmaOptions::new_preset(XZ_PRESET).map_err(failed)?;
     // The preset's window, or less where there is less to refer to: the encoder's memory is
     // many times the window, and a fresh one a stream is what short streams would wait for.
@@ -83,7 +83,12 @@ pub(super) fn get(rest: &mut &[u8], out: &mut [u8]) -> Result<()> {
 }
 
 /// Every byte group in a stream of its own.
-pub(super) fn encode_groups(word_len: usize, bytes: &[u8], out: &mut Vec<u8>) -> Result<()> {
+pub(super) fn encode_groups(
+    level: Level,
+    word_len: usize,
+    bytes: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<()> {
     if word_len == 1 {
         return put(bytes, out);
     }
@@ -91,12 +96,17 @@ pub(super) fn encode_groups(word_len: usize, bytes: &[u8], out: &mut Vec<u8>) ->
     let mut groups = vec![0; bytes.len()];
     let mut slices: Vec<&mut [u8]> = groups.chunks_mut(n.max(1)).collect();
     slices.resize_with(word_len, || &mut []);
-    group::split(Level::best(), bytes, &mut slices);
+    group::split(level, bytes, &mut slices);
     (0..word_len).try_for_each(|k| put(&groups[k * n..(k + 1) * n], out))
 }
 
 /// Inverse of [`encode_groups`].
-pub(super) fn decode_groups(word_len: usize, rest: &mut &[u8], out: &mut [u8]) -> Result<()> {
+pub(super) fn decode_groups(
+    level: Level,
+    word_len: usize,
+    rest: &mut &[u8],
+    out: &mut [u8],
+) -> Result<()> {
     if word_len == 1 {
         return get(rest, out);
     }
@@ -106,6 +116,6 @@ pub(super) fn decode_groups(word_len: usize, rest: &mut &[u8], out: &mut [u8]) -
         get(rest, &mut groups[k * n..(k + 1) * n])?;
     }
     let slices: Vec<&[u8]> = (0..word_len).map(|k| &groups[k * n..(k + 1) * n]).collect();
-    group::join(Level::best(), &slices, out);
+    group::join(level, &slices, out);
     Ok(())
 }

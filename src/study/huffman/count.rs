@@ -7,7 +7,7 @@
 //! The counts are the same either way.
 
 use super::BLOCK_LEN;
-use crate::simd::{Isa, Level};
+use crate::simd::{Level, dispatch};
 
 /// Symbols compared at once.
 const LINE: usize = 64;
@@ -19,15 +19,11 @@ const MAX_VALUES: usize = 40;
 /// How often each symbol occurs in `block`, which is at most `BLOCK_LEN` long.
 pub(super) fn count(level: Level, block: &[u8]) -> [u32; 256] {
     debug_assert!(block.len() <= BLOCK_LEN);
-    match level.isa() {
-        Isa::Scalar => by_table(block),
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after AVX2 was detected.
-        Isa::Avx2 => unsafe { avx2(block) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a `Level` with this `Isa` is only made after AVX-512 was detected.
-        Isa::Avx512 => unsafe { avx512(block) },
-    }
+    dispatch!(level,
+        Avx512 => avx512(block),
+        Avx2 => avx2(block),
+        _ => by_table(block),
+    )
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -262,38 +262,27 @@ fn heads_and_tails_make_the_words() {
 }
 
 #[test]
-fn statistics_are_those_of_the_words() {
-    let noise = words(8 * 2000, 13);
+fn a_sign_is_that_of_all_words_or_none() {
     for word_bits in [8, 16, 32, 64u8] {
         let len = usize::from(word_bits / 8);
-        for rest_bits in 0..=8 {
-            for n in [0, 1, 2, 31, 64, 65, 1999] {
-                let bytes = &noise[..n * len];
-                let words = || {
-                    bytes.chunks(len).map(|w| {
-                        let mut word = [0; 8];
-                        word[..len].copy_from_slice(w);
-                        u64::from_le_bytes(word)
-                    })
-                };
-                let symbols =
-                    || bytes.chunks(len).map(|w| (u32::from(head::head_at(w)) >> rest_bits) as u16);
-                let want = Stats {
-                    or_bits: words().fold(0, |a, b| a | b),
-                    and_bits: words().fold(u64::MAX >> (64 - word_bits), |a, b| a & b),
-                    symbol_min: symbols().filter(|s| *s > 0).min().unwrap_or(u16::MAX),
-                    symbol_max: symbols().max().unwrap_or(0),
-                    word_bits,
-                };
+        for n in [0, 1, 2, 31, 64, 65, 1999] {
+            for negative in [false, true] {
+                let mut bytes = words(8 * 2000, 13)[..n * len].to_vec();
+                let signs = || (0..n).map(|i| i * len + len - 1);
+                for at in signs() {
+                    bytes[at] = bytes[at] & 0x7f | u8::from(negative) << 7;
+                }
+                let shared = (n > 0).then_some(negative);
+                let odd: Vec<usize> = [0, n / 2, n - n.min(1)].map(|i| (i + 1) * len - 1).into();
                 for level in Level::available() {
-                    assert_eq!(stats(level, word_bits, rest_bits, bytes), want);
+                    assert_eq!(sign(level, word_bits, &bytes), shared, "{word_bits} {n}");
+                    for &at in odd.iter().filter(|_| n > 1) {
+                        let mut mixed = bytes.clone();
+                        mixed[at] ^= 0x80;
+                        assert_eq!(sign(level, word_bits, &mixed), None, "{word_bits} {n} {at}");
+                    }
                 }
             }
         }
     }
-    let same = stats(Level::SCALAR, 16, 8, &[0, 0x80, 0, 0x80]);
-    assert_eq!(
-        (same.sign(), same.constant(), same.zero_low_bits()),
-        (Some(true), Some(0x8000), 15)
-    );
 }

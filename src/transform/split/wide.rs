@@ -3,7 +3,10 @@
 //! The grouping is the whole work for the six tails; the top two bytes of a piece go through a
 //! buffer and become heads.
 use super::{Planes, PlanesMut, Split, join_head_planes, split_head_planes};
-use crate::{simd::Level, transform::group};
+use crate::{
+    simd::{Level, for_every_level},
+    transform::group,
+};
 
 const PIECE: usize = 512;
 
@@ -37,7 +40,7 @@ pub(super) fn split(level: Level, f: &Split, bytes: &[u8], planes: PlanesMut<'_>
         let tails = [&mut **t0, t1, t2, t3, t4, t5];
         let [t0, t1, t2, t3, t4, t5] = tails.map(|t| part_mut(t, start, n));
         group::split(level, bytes, &mut [t0, t1, t2, t3, t4, t5, &mut t6[..n], &mut t7[..n]]);
-        level.run(heads_of, (&t6[..n], &t7[..n], &mut heads[..n]));
+        heads_of(level, &t6[..n], &t7[..n], &mut heads[..n]);
         let planes = PlanesMut {
             symbols: part_mut(planes.symbols, start, n),
             rest_lo: part_mut(planes.rest_lo, start, n),
@@ -62,23 +65,25 @@ pub(super) fn join(level: Level, f: &Split, planes: Planes<'_>, bytes: &mut [u8]
             tails: &[],
         };
         escaped |= join_head_planes(level, f, planes, None, &mut heads[..n]);
-        level.run(tops_of, (&heads[..n], &mut t6[..n], &mut t7[..n]));
+        tops_of(level, &heads[..n], &mut t6[..n], &mut t7[..n]);
         let [t0, t1, t2, t3, t4, t5] = [t0, t1, t2, t3, t4, t5].map(|t| part(t, start, n));
         group::join(level, &[t0, t1, t2, t3, t4, t5, &t6[..n], &t7[..n]], bytes);
     }
     escaped
 }
 
-#[inline(always)]
-fn heads_of((lo, hi, heads): (&[u8], &[u8], &mut [u16])) {
+for_every_level! {
+fn heads_of(lo: &[u8], hi: &[u8], heads: &mut [u16]) {
     for ((head, lo), hi) in heads.iter_mut().zip(lo).zip(hi) {
         *head = u16::from_le_bytes([*lo, *hi]).rotate_left(1);
     }
 }
+}
 
-#[inline(always)]
-fn tops_of((heads, lo, hi): (&[u16], &mut [u8], &mut [u8])) {
+for_every_level! {
+fn tops_of(heads: &[u16], lo: &mut [u8], hi: &mut [u8]) {
     for ((head, lo), hi) in heads.iter().zip(lo).zip(hi) {
         [*lo, *hi] = head.rotate_right(1).to_le_bytes();
     }
+}
 }

@@ -11,7 +11,9 @@ use super::{
 use crate::{
     Error, Result,
     archive::{access::digest::stretches, options::Options},
-    container::{ChunkMeta, EntryKind, Index, Name, Piece, digest_of},
+    container::{ChunkMeta, EntryKind, Index, Name, Piece},
+    hash,
+    simd::Level,
 };
 
 impl Forward<'_> {
@@ -33,7 +35,7 @@ impl Forward<'_> {
         }
         let Some(meta) = w.meta.take() else { return Ok(()) };
         if meta.copy_of.is_some() {
-            match self.copy(&meta, w) {
+            match self.copy(options.level, &meta, w) {
                 Err(e) if is_content(&e) => w.damage = Some(e),
                 done => done?,
             }
@@ -69,7 +71,7 @@ impl Forward<'_> {
     }
 
     /// Repeats the chunk that `meta` is a copy of.
-    fn copy(&mut self, meta: &ChunkMeta, w: &mut Worker) -> Result<()> {
+    fn copy(&mut self, level: Level, meta: &ChunkMeta, w: &mut Worker) -> Result<()> {
         let source = meta.copy_of.and_then(|s| self.by_offset.get(&s));
         let source = source.map(|&i| &self.metas[i]).filter(|(s, ..)| {
             s.copy_of.is_none() && s.len() == meta.len() && s.digest == meta.digest
@@ -80,26 +82,30 @@ impl Forward<'_> {
         w.bytes.resize(meta.len() as usize, 0);
         match &self.sink {
             // Equal digests and a source that was checked are proof enough.
-            Sink::Nothing => match meta.pieces[..] {
-                [p] if !self.ends.iter().any(|&e| p.offset < e && e < p.offset + p.len) => {
-                    w.stretches = vec![(p.offset, meta.digest)];
-                    return Ok(());
-                }
-                _ => return Err(Error::Corrupt("a copy in several pieces".into())),
-            },
+            Sink::Nothing => {
+                let end_of = |p: Piece| {
+                    self.ends.get(self.ends.partition_point(|&end| end <= p.offset)).copied()
+                };
+                return match meta.pieces[..] {
+                    [p] if end_of(p).is_some_and(|end| p.end() <= end) => {
+                        w.stretches = vec![(p.offset, meta.digest)];
+                        Ok(())
+                    }
+                    _ => Err(Error::Corrupt("a copy in several pieces".into())),
+                };
+            }
             Sink::Target(target) => target.get(&source.pieces, &mut w.bytes)?,
             Sink::Writer(_, spool) => {
-                let level = crate::simd::Level::best();
                 spool.restore(*spooled, source, level, &mut w.scratch, &mut w.bytes)?;
             }
         }
-        if digest_of(&w.bytes) != meta.digest {
+        if hash::digest(level, &w.bytes) != meta.digest {
             return Err(Error::Corrupt("the checksum does not match".into()));
         }
         if let Sink::Target(target) = &self.sink {
             target.put(&meta.pieces, &w.bytes)?;
         }
-        w.stretches = stretches(meta, &w.bytes, self.ends);
+        w.stretches = stretches(level, meta, &w.bytes, self.ends);
         Ok(())
     }
 
@@ -121,7 +127,7 @@ impl Forward<'_> {
         for ((entry, len), digest) in entries.iter().zip(&lens).zip(&digests) {
             if self.digests.file(start, start + len) != *digest {
                 let e = Error::Corrupt("the digest of the file does not match".into());
-                return Err(e.at(&entry.path));
+                return Err(e.in_file(&entry.path));
             }
             start += len;
         }

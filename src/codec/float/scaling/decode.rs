@@ -4,7 +4,7 @@ use super::{
     super::{
         super::{
             pieces::PIECE,
-            plane::{self, Coded},
+            plane::{self, Coded, Coder},
         },
         fields::Float,
         scale,
@@ -40,7 +40,7 @@ impl<'a> Pieces<'a> {
     ) -> Option<Self> {
         let k = u32::from(fields.symbol_bits().checked_sub(float.exponent)?);
         let (&lanes, mut data) = symbols.data.split_first()?;
-        if symbols.coder != plane::CONTEXTS {
+        if symbols.coder != Coder::Contexts {
             return None;
         }
         let tables = plane::read_tables(CONTEXTS, &mut data)?;

@@ -2,11 +2,11 @@ from typing import Any
 
 import torch
 
-from . import Data, Path, Progress
+from .. import Data, File, Path, Progress
 
 def save_file(
     tensors: dict[str, torch.Tensor],
-    filename: Path,
+    filename: Path | File,
     metadata: dict[str, str] | None = None,
     *,
     base: Path | None = None,
@@ -24,7 +24,7 @@ def save_bytes(
     threads: int | None = None,
 ) -> bytes: ...
 def load_file(
-    filename: Path,
+    filename: Path | File,
     device: Any = "cpu",
     *,
     base: Path | None = None,
@@ -33,7 +33,7 @@ def load_file(
 def load_bytes(data: Data, *, base: Data | Path | None = None) -> dict[str, torch.Tensor]: ...
 def save_model(
     model: torch.nn.Module,
-    filename: Path,
+    filename: Path | File,
     metadata: dict[str, str] | None = None,
     force_contiguous: bool = True,
     *,
@@ -42,7 +42,7 @@ def save_model(
 ) -> None: ...
 def load_model(
     model: torch.nn.Module,
-    filename: Path,
+    filename: Path | File,
     strict: bool = True,
     device: Any = "cpu",
     *,
@@ -50,7 +50,7 @@ def load_model(
 ) -> tuple[set[str], list[str]]: ...
 def save(
     obj: Any,
-    path: Path,
+    path: Path | File,
     base: Path | None = None,
     *,
     method: str = "auto",
@@ -58,7 +58,7 @@ def save(
     progress: Progress | None = None,
 ) -> None: ...
 def load(
-    path: Path,
+    path: Path | File,
     *,
     map_location: Any | None = None,
     weights_only: bool = True,

@@ -5,12 +5,14 @@ import io
 import torch as _torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from . import _native
-from ._codec import choices
-from ._errors import LimitError, UnsupportedError
-from ._memory import TYPES, at_address, of_tensor
-from ._names import code_of, in_order, named, texts
-from ._open import Reader
+from .. import _native
+from .._codec import choices
+from .._errors import LimitError, UnsupportedError
+from .._files import MemoryFile, is_file, write_all
+from .._memory import TYPES, at_address, of_tensor
+from .._names import code_of, in_order, named
+from .._open import Reader
+from .._save import to_bytes, to_file
 
 __all__ = [
     "load",
@@ -43,6 +45,7 @@ def save_file(
     Args:
         tensors: tensors by name: dense, contiguous, none sharing memory with another.
         filename: path of the archive. Without `.lmc` at its end it is the name of the file inside.
+            Or an open file to write to, for an archive that is made in memory first.
         metadata: texts by name.
         base: path of what the archive becomes a delta to. To read it, the base has to be there.
         method, threads, device, progress: as for `lmc_gpu.compress`.
@@ -58,22 +61,20 @@ def save_file(
     >>> lmc_gpu.torch.load_file(path)
     {'w': tensor([1., 1., 1.], dtype=torch.bfloat16)}
     """
-    chosen = choices(base=base, method=method, threads=threads, overwrite=True, device=device)
-    path, name = named(filename)
-    _native.save_tensors_file(_lent(tensors), texts(metadata), name, path, chosen, progress)
+    chosen = {"base": base, "method": method, "threads": threads, "device": device}
+    to_file(_lent(tensors), filename, metadata, progress, **chosen)
 
 
 def save_bytes(tensors, metadata=None, *, base=None, method="auto", threads=None):
     """As `save_file`, to `bytes`: what `safetensors.torch.save` does."""
-    chosen = choices(base=base, method=method, threads=threads)
-    return _native.save_tensors(_lent(tensors), texts(metadata), "data.safetensors", chosen)
+    return to_bytes(_lent(tensors), metadata, base=base, method=method, threads=threads)
 
 
 def load_file(filename, device="cpu", *, base=None, threads=None):
     """The tensors of an archive, or of a raw file, by name. They share one stretch of memory.
 
     Args:
-        filename: path of the archive or file.
+        filename: path of the archive or file, or an open file that can seek.
         device: where the tensors go.
         base: path of what the archive is a delta to; by default it is looked for beside it.
         threads: how many threads work; one a core by default.
@@ -157,7 +158,8 @@ def save(obj, path, base=None, *, method="auto", threads=None, progress=None):
 
     Args:
         obj: a state, or any object that can be pickled.
-        path: path of the archive, which appears whole or not at all and replaces what was there.
+        path: path of the archive, which appears whole or not at all and replaces what was there;
+            or an open file to write to.
         base: path of an earlier save that the archive becomes a delta to.
         method, threads, progress: as for `lmc_gpu.compress`.
 
@@ -170,6 +172,9 @@ def save(obj, path, base=None, *, method="auto", threads=None, progress=None):
     file = io.BytesIO()
     _torch.save(obj, file)
     chosen = choices(base=base, method=method, threads=threads, overwrite=True)
+    if is_file(path):
+        with file.getbuffer() as data:
+            return write_all(path, _native.compress(data, chosen, progress))
     path, name = named(path)
     with file.getbuffer() as data:
         _native.save_bytes_file(data, name, path, chosen, progress)
@@ -179,7 +184,7 @@ def load(path, *, map_location=None, weights_only=True, base=None, threads=None)
     """Loads what `save` saved, or any archive or raw file of what `torch.save` wrote.
 
     Args:
-        path: path of the archive or file.
+        path: path of the archive or file, or an open file that can seek.
         map_location: where tensors go, as for `torch.load`.
         weights_only: whether nothing but tensors and plain containers are loaded. Without it,
             loading runs whatever code the file holds.
@@ -192,35 +197,8 @@ def load(path, *, map_location=None, weights_only=True, base=None, threads=None)
         raise UnsupportedError(f"{path} holds a directory, not a file of torch.save")
     if native.total:
         native.read_all_into(of_tensor(memory))
-    file = _MemoryFile(of_tensor(memory))
+    file = MemoryFile(of_tensor(memory))
     return _torch.load(file, map_location=map_location, weights_only=weights_only)
-
-
-class _MemoryFile(io.RawIOBase):
-    """Memory that is read as a file."""
-
-    def __init__(self, memory):
-        self._memory = memoryview(memory).cast("B")
-        self._at = 0
-
-    def readable(self):
-        return True
-
-    def seekable(self):
-        return True
-
-    def readinto(self, out):
-        n = max(0, min(len(out), len(self._memory) - self._at))
-        memoryview(out).cast("B")[:n] = self._memory[self._at : self._at + n]
-        self._at += n
-        return n
-
-    def seek(self, offset, whence=0):
-        self._at = max(0, offset + (0, self._at, len(self._memory))[whence])
-        return self._at
-
-    def tell(self):
-        return self._at
 
 
 def check(tensor, what):
@@ -331,12 +309,6 @@ def _is_complete(tensor):
 def dtype_of(code):
     """The dtype of an element type, `None` where this torch has none."""
     return getattr(_torch, TYPES.get(code, ""), None)
-
-
-def width(code):
-    """Bytes of an element; 0 where they are not whole bytes."""
-    dtype = dtype_of(code)
-    return 0 if dtype is None or code == "F4" else dtype.itemsize
 
 
 def view(memory, entry):
