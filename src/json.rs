@@ -178,7 +178,8 @@ pub fn saved(s: &Saved) -> Value {
 /// What was removed.
 pub fn removed(r: &Removed) -> Value {
     json!({
-        "steps": r.steps, "kept_as_base": r.kept_as_base, "files": r.files, "bytes": r.bytes,
+        "steps": r.steps, "kept_as_base": r.kept_as_base, "without_state": r.without_state,
+        "files": r.files, "bytes": r.bytes,
     })
 }
 

@@ -10,11 +10,15 @@ pub enum Mode {
     Sparse = 1,
     /// Of every word.
     Dense = 2,
+    /// Of the words that differ, which their contexts help to tell.
+    Masked = 12,
 }
 
 impl Mode {
     /// The mode with this number.
     pub fn from_code(code: u8) -> Option<Mode> {
-        [Mode::Equal, Mode::Sparse, Mode::Dense].into_iter().find(|m| *m as u8 == code)
+        [Mode::Equal, Mode::Sparse, Mode::Dense, Mode::Masked]
+            .into_iter()
+            .find(|m| *m as u8 == code)
     }
 }

@@ -102,6 +102,18 @@ pub fn clusters(level: Level, starts: &[u8], contexts: &[u8], out: &mut Vec<u8>)
     count_starts(level, starts, &contexts[done..], &mut out[done..]);
 }
 
+/// What a table has for every context.
+pub fn look_up(level: Level, table: &[u8; 256], contexts: &[u8], out: &mut Vec<u8>) {
+    out.resize(contexts.len(), 0);
+    let done = dispatch!(level,
+        Avx512 => avx512::look_up(table, contexts, out),
+        _ => 0,
+    );
+    for (out, &context) in out[done..].iter_mut().zip(&contexts[done..]) {
+        *out = table[usize::from(context)];
+    }
+}
+
 for_every_level! {
     fn count_starts(starts: &[u8], contexts: &[u8], out: &mut [u8]) {
         // Pieces that stay in the nearest cache.
