@@ -176,7 +176,7 @@ fn a_chunk_that_does_not_fit_is_listed_by_whoever_keeps_going() {
     File::create(files.join("zeros")).unwrap().set_len(2 * 128 * MIB as u64).unwrap();
     let plmc = Options::default().with_method(Method::parse("plmc").unwrap()).with_threads(1);
     compress_path(&files, &path, &plmc.compressing()).unwrap();
-    compress_path(&files.join("zeros"), &one, &plmc.compressing()).unwrap();
+    compress_path(files.join("zeros"), &one, &plmc.compressing()).unwrap();
     let limits = Limits { memory: 100 * MIB as u64, ..Limits::default() };
     for threads in [1, 3] {
         let options = Options::default()
