@@ -74,7 +74,7 @@ fn saved(store: &Store, dir: &Path, steps: u64) -> Vec<Vec<(&'static str, Vec<u8
     for step in 1..=steps {
         run.step();
         let files = run.files();
-        store.save(&write(&dir.join("now"), &files), step, &SaveOptions::default()).unwrap();
+        store.save(write(&dir.join("now"), &files), step, &SaveOptions::default()).unwrap();
         all.push(files);
     }
     all
@@ -96,7 +96,7 @@ fn assert_restores(store: &Store, step: u64, files: &[(&str, Vec<u8>)], state: b
 fn each_of_thirty_steps_restores_and_costs_a_tenth_of_a_full_one() {
     let dir = tempfile::tempdir().unwrap();
     let policy = Policy::default().with_full_every(0).with_max_chain(20);
-    let store = Store::init(&dir.path().join("store"), policy).unwrap();
+    let store = Store::init(dir.path().join("store"), policy).unwrap();
     let all = saved(&store, dir.path(), 30);
     for (step, files) in (1..).zip(&all) {
         assert_restores(&store, step, files, true);
@@ -114,7 +114,7 @@ fn each_of_thirty_steps_restores_and_costs_a_tenth_of_a_full_one() {
 fn older_steps_give_up_their_state_and_keep_the_rest() {
     let dir = tempfile::tempdir().unwrap();
     let policy = Policy::default().with_full_every(4).with_state_last(Some(2));
-    let store = Store::init(&dir.path().join("store"), policy).unwrap();
+    let store = Store::init(dir.path().join("store"), policy).unwrap();
     let all = saved(&store, dir.path(), 10);
     // Steps 9 and 10 are a full one and a delta; all others give theirs up.
     let would = store.gc(&GcOptions::default().with_collecting(Collecting::DryRun)).unwrap();
@@ -137,7 +137,7 @@ fn older_steps_give_up_their_state_and_keep_the_rest() {
 fn what_a_step_with_state_is_a_delta_to_keeps_its_own() {
     let dir = tempfile::tempdir().unwrap();
     let policy = Policy::default().with_full_every(4).with_state_last(Some(1));
-    let store = Store::init(&dir.path().join("store"), policy).unwrap();
+    let store = Store::init(dir.path().join("store"), policy).unwrap();
     let all = saved(&store, dir.path(), 7);
     let removed = store.gc(&GcOptions::default()).unwrap();
     assert_eq!(removed.without_state, [1, 2, 3, 4]);
@@ -150,7 +150,7 @@ fn what_a_step_with_state_is_a_delta_to_keeps_its_own() {
 fn no_chain_grows_because_it_gives_up_its_state() {
     let dir = tempfile::tempdir().unwrap();
     let policy = Policy::default().with_full_every(0).with_state_last(Some(1));
-    let store = Store::init(&dir.path().join("store"), policy).unwrap();
+    let store = Store::init(dir.path().join("store"), policy).unwrap();
     let all = saved(&store, dir.path(), 19);
     let before = store.stats().unwrap().archive_bytes;
     let gave_up = store.gc(&GcOptions::default()).unwrap().without_state;
@@ -165,7 +165,7 @@ fn no_chain_grows_because_it_gives_up_its_state() {
 fn a_kill_between_two_steps_leaves_each_with_its_state_or_without() {
     let dir = tempfile::tempdir().unwrap();
     let policy = Policy::default().with_full_every(0).with_state_last(Some(1));
-    let store = Store::init(&dir.path().join("store"), policy.clone()).unwrap();
+    let store = Store::init(dir.path().join("store"), policy.clone()).unwrap();
     let all = saved(&store, dir.path(), 3);
     let steps = dir.path().join("store/steps");
     let full = SaveOptions::default().with_form(Form::Full);

@@ -3,6 +3,7 @@
 //! Uses `access` for the input and the base, `disk` for where the archive goes. Nothing here
 //! knows how archives are restored.
 
+mod bundle;
 pub(in crate::archive) mod chunk;
 pub(in crate::archive) mod coder;
 mod compress;
@@ -10,11 +11,13 @@ mod cut;
 mod derivation;
 mod equality;
 mod hints;
+mod pairing;
 mod pipe;
 pub(in crate::archive) mod plan;
 mod siblings;
 mod spare;
 mod stream;
+mod stretch;
 mod writer;
 
 pub use compress::{

@@ -260,7 +260,11 @@ fn coded_before<'r>(
     read: &'r [Vec<u8>],
     pieces: &[Piece],
 ) -> Option<&'r [u8]> {
-    let [piece] = pieces else { return None };
+    let [piece] = pieces else {
+        // Of several pieces, all of a chunk.
+        let whole = group.iter().zip(read).find(|(chunk, _)| chunk.pieces == pieces);
+        return whole.map(|(_, bytes)| &bytes[..]);
+    };
     for (chunk, bytes) in group.iter().zip(read) {
         let mut at = 0;
         for p in &chunk.pieces {

@@ -7,6 +7,7 @@
 //! group holds the same range of each.
 
 use super::{
+    bundle,
     chunk::ChunkPlan,
     cut::{cut, cut_alike, cut_every},
     derivation::{self, Finder},
@@ -102,7 +103,11 @@ fn plan_chunks(input: &Input<'_>, options: &Options) -> Result<Plan> {
     if method.uses_siblings() {
         planner.store_in_families(&items);
         planner.find_siblings(&items, &mut siblings);
+        siblings.bundles = bundle::bundles(&planner.small, &items, SHARED_ROW);
         let (base, level) = (base.map(|b| &**b), options.level);
+        if let Some(base) = base {
+            siblings.pair(input, base, &planner.large)?;
+        }
         siblings.prepare(input, base, level, &found, &planner.large)?;
         let (large, trial) = (&planner.large[..], Trial::default());
         let mut finder = Finder { input, base, level, large, items: &items, trial };
@@ -157,19 +162,29 @@ pub(in crate::archive) struct Large {
     pub item: usize,
 }
 
+/// A span that shares its chunk with others.
+pub(in crate::archive) struct Small {
+    pub span: Span,
+    /// Where the base has all of it.
+    pub base: Option<u64>,
+    /// Which item it is.
+    pub item: usize,
+}
+
 struct Planner {
     method: Method,
     /// Numbers of elements of what others may follow from.
     sizes: HashSet<u64>,
     large: Vec<Large>,
+    small: Vec<Small>,
     chunks: Vec<ChunkPlan>,
     open: HashMap<(Dtype, bool, bool), ChunkPlan>,
 }
 
 impl Planner {
     fn new(method: Method) -> Self {
-        let (large, chunks, open) = (Vec::new(), Vec::new(), HashMap::new());
-        Planner { method, sizes: HashSet::new(), large, chunks, open }
+        let (large, small, chunks) = (Vec::new(), Vec::new(), Vec::new());
+        Planner { method, sizes: HashSet::new(), large, small, chunks, open: HashMap::new() }
     }
 
     fn add_span(&mut self, mut span: Span, link: Option<Link>, item: usize) {
@@ -181,7 +196,8 @@ impl Planner {
         } else if span.len > 0 {
             // A gathered chunk has a base for all of its bytes or for none.
             let whole = |l: &Link| l.dtype == span.dtype && l.len == span.len;
-            self.add_small(&span, link.filter(whole).map(|l| l.offset));
+            let base = link.filter(whole).map(|l| l.offset);
+            self.small.push(Small { span, base, item });
         }
     }
 
@@ -301,6 +317,15 @@ impl Planner {
             }
             groups.extend(chunks.into_iter().map(|c| vec![c]));
         }
+        for chunks in siblings.of_bundles() {
+            groups.push(chunks);
+        }
+        let bundled = siblings.bundled();
+        for (i, s) in std::mem::take(&mut self.small).into_iter().enumerate() {
+            if !bundled.contains(&i) {
+                self.add_small(&s.span, s.base);
+            }
+        }
         let open = std::mem::take(&mut self.open);
         let gathered = self.chunks.into_iter().chain(open.into_values());
         groups.extend(gathered.filter(|c| !c.pieces.is_empty()).map(|c| vec![c]));
@@ -324,7 +349,7 @@ impl Planner {
 pub(in crate::archive) const BASE: Origin = Origin::Base { digest: 0 };
 
 /// Adds a piece to a list, joined to the last one where it continues it.
-fn append(pieces: &mut Vec<Piece>, piece: Piece) {
+pub(super) fn append(pieces: &mut Vec<Piece>, piece: Piece) {
     match pieces.last_mut() {
         Some(last) if last.offset + last.len == piece.offset => last.len += piece.len,
         _ => pieces.push(piece),

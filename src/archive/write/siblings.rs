@@ -13,16 +13,18 @@
 //! stretch in the middle of the parameter, once for each.
 
 use super::{
+    bundle::{Bundle, joined},
     chunk::ChunkPlan,
     derivation::{self, Derived, From},
     plan::{BASE, Large, add_base, base_piece},
+    stretch::{Places, Stretch},
 };
 use crate::{
     Result,
     archive::access::{
         Input,
         base::Base,
-        relation::{Family, Link, ROLES, Role},
+        relation::{Family, ROLES, Role},
     },
     codec::Predictor,
     container::{Origin, Piece},
@@ -34,9 +36,8 @@ use crate::{
     },
     simd::Level,
 };
+use std::collections::HashSet;
 
-/// Words of the stretch.
-const SAMPLE: u64 = 16 << 10;
 /// Parameters without short gradients after which no more are searched for scalars.
 const MISSES: usize = 4;
 /// Scalars of other parameters that are tried first.
@@ -51,11 +52,14 @@ pub(in crate::archive) struct Siblings {
     pub derived: Vec<Vec<Derived>>,
     /// What follows from the base.
     pub from_base: Vec<Derived>,
+    /// Small tensors that are predicted as large ones are.
+    pub bundles: Vec<Bundle>,
+    /// Of every family, then of every bundle.
     steps: Vec<Step>,
 }
 
 /// The scalars of a parameter's update.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq)]
 struct Step {
     fold: Option<Fold>,
     second: Option<Second>,
@@ -73,17 +77,24 @@ impl Siblings {
         hints: &Hints,
         large: &[Large],
     ) -> Result<()> {
-        self.steps = vec![Step::default(); self.families.len()];
+        let of_family = |family: &Family| family.map(|i| Places::of_large(&large[i?]));
+        let places: Vec<[Option<Places>; ROLES]> = self
+            .families
+            .iter()
+            .map(of_family)
+            .chain(self.bundles.iter().map(Places::of_bundle))
+            .collect();
+        self.steps = vec![Step::default(); places.len()];
         let Some(base) = base else { return Ok(()) };
         let mut tried: Vec<Weights> = Vec::new();
         let mut folds: Vec<Fold> = Vec::new();
         let mut averages: Vec<Fold> = Vec::new();
         let mut missed = 0;
         let mut hints = hints.clone();
-        for (family, step) in self.families.iter().zip(&mut self.steps) {
-            let read = |role: Role| Stretch::read(input, base, large, family[role as usize]);
+        for (places, step) in places.iter().zip(&mut self.steps) {
+            let read = |role: Role| Stretch::read(input, base, places[role as usize].as_ref());
             let (v, m) = (read(Role::Second)?, read(Role::First)?);
-            let w = match family[Role::Average as usize] {
+            let w = match &places[Role::Average as usize] {
                 Some(_) => read(Role::Weights)?,
                 None if v.is_some() && m.is_some() => read(Role::Weights)?,
                 None => None,
@@ -124,10 +135,10 @@ impl Siblings {
             remember(step.weights, &mut tried);
         }
         // What was found in later families may do for the first ones.
-        for (family, step) in self.families.iter().zip(&mut self.steps) {
+        for (places, step) in places.iter().zip(&mut self.steps) {
             if step.fold.is_none()
                 && !folds.is_empty()
-                && let Some(m) = Stretch::read(input, base, large, family[Role::First as usize])?
+                && let Some(m) = Stretch::read(input, base, places[Role::First as usize].as_ref())?
             {
                 let stretch = gradient::Stretch { m0: &m.base, m1: &m.new };
                 step.fold = gradient::find(level, stretch, &[], false, &folds);
@@ -152,23 +163,18 @@ impl Siblings {
     ) -> Vec<Vec<ChunkPlan>> {
         let family = &self.families[f];
         let step = self.steps.get(f).copied().unwrap_or_default();
-        let (first, next) = match (step.second, step.fold) {
-            (Some(_), _) | (_, Some(_)) => (Role::First, Role::Second),
-            (None, None) => (Role::Second, Role::First),
-        };
-        let order = [first, next, Role::Weights, Role::Model, Role::Average];
+        let order = step.order();
         let n = members.iter().flatten().map(Vec::len).max().unwrap_or(0);
         let mut groups = Vec::with_capacity(n);
         for k in 0..n {
-            let mut group =
-                Group { family, large, step, stored: [None; ROLES], bases: [None; ROLES] };
+            let mut group = Group::new(step);
             for role in order {
                 let chunk = members[role as usize].as_ref().and_then(|m| m.get(k));
                 let large = family[role as usize].map(|i| &large[i]);
                 let (Some(chunk), Some(large)) = (chunk, large) else { continue };
                 group.bases[role as usize] = base_piece(chunk, large)
                     .filter(|(_, dtype)| *dtype == chunk.dtype)
-                    .map(|(piece, _)| piece);
+                    .map(|(piece, _)| vec![piece]);
             }
             let mut chunks: Vec<ChunkPlan> = Vec::with_capacity(ROLES);
             for role in order {
@@ -176,8 +182,9 @@ impl Siblings {
                 let Some(chunk) = taken else { continue };
                 let mut chunk = chunk.clone();
                 chunk.continues_group = !chunks.is_empty();
-                group.offer(role, &mut chunk);
-                group.stored[role as usize] = chunk.pieces.first().copied();
+                let base = family[role as usize].and_then(|i| add_base(&mut chunk, &large[i]));
+                group.offer(role, &mut chunk, base);
+                group.stored[role as usize] = Some(chunk.pieces.clone());
                 chunks.push(chunk);
             }
             for (d, cut) in self.derived_of(f).iter().zip(&derived) {
@@ -186,7 +193,7 @@ impl Siblings {
                 let From::Large(source) = d.from else { continue };
                 let role = family.iter().position(|m| *m == Some(source));
                 let other = self.derived_of(f).iter().position(|d| d.large == source);
-                let stored = role.and_then(|role| group.stored[role]);
+                let stored = role.and_then(|role| group.stored[role].as_ref()?.first().copied());
                 let other = other.and_then(|i| derived[i].get(k)?.pieces.first().copied());
                 derivation::offer(d, &mut chunk, large, stored.or(other));
                 chunks.push(chunk);
@@ -194,6 +201,48 @@ impl Siblings {
             groups.push(chunks);
         }
         groups
+    }
+}
+
+impl Siblings {
+    /// The bundles for which something leads on from the base, with what.
+    fn useful(&self) -> impl Iterator<Item = (&Bundle, Step)> {
+        let steps = self.steps.iter().skip(self.families.len());
+        self.bundles.iter().zip(steps.copied()).filter(|(_, step)| *step != Step::default())
+    }
+
+    /// Indices of the small spans that stand in bundles.
+    pub fn bundled(&self) -> HashSet<usize> {
+        self.useful().flat_map(|(bundle, _)| bundle.spans.iter().copied()).collect()
+    }
+
+    /// The groups of the bundles.
+    pub fn of_bundles(&self) -> impl Iterator<Item = Vec<ChunkPlan>> {
+        self.useful().map(|(bundle, step)| {
+            let mut group = Group::new(step);
+            group.bases = bundle.members.each_ref().map(|m| m.as_ref().map(|m| joined(&m.base)));
+            let mut chunks: Vec<ChunkPlan> = Vec::with_capacity(ROLES);
+            for role in step.order() {
+                let Some(member) = &bundle.members[role as usize] else { continue };
+                let (mut chunk, base) = member.chunk();
+                chunk.continues_group = !chunks.is_empty();
+                group.offer(role, &mut chunk, Some(base));
+                group.stored[role as usize] = Some(chunk.pieces.clone());
+                chunks.push(chunk);
+            }
+            chunks
+        })
+    }
+}
+
+impl Step {
+    /// The roles in the order of storing.
+    fn order(&self) -> [Role; ROLES] {
+        let (first, next) = match (self.second, self.fold) {
+            (Some(_), _) | (_, Some(_)) => (Role::First, Role::Second),
+            (None, None) => (Role::Second, Role::First),
+        };
+        [first, next, Role::Weights, Role::Model, Role::Average]
     }
 }
 
@@ -206,50 +255,52 @@ fn remember<T: PartialEq>(found: Option<T>, all: &mut Vec<T>) {
 }
 
 /// One group while it is put together.
-struct Group<'g> {
-    family: &'g Family,
-    large: &'g [Large],
+struct Group {
     step: Step,
     /// Pieces of the members so far.
-    stored: [Option<Piece>; ROLES],
+    stored: [Option<Vec<Piece>>; ROLES],
     /// Pieces of the base for every member.
-    bases: [Option<Piece>; ROLES],
+    bases: [Option<Vec<Piece>>; ROLES],
 }
 
-impl Group<'_> {
-    /// Offers a member everything that helps.
-    fn offer(&self, role: Role, chunk: &mut ChunkPlan) {
-        let base = self.family[role as usize].and_then(|i| add_base(chunk, &self.large[i]));
+impl Group {
+    fn new(step: Step) -> Self {
+        Group { step, stored: Default::default(), bases: Default::default() }
+    }
+
+    /// Offers a member everything that helps. `base` is the index of its own base among what is
+    /// known.
+    fn offer(&self, role: Role, chunk: &mut ChunkPlan, base: Option<u8>) {
         let sibling = |chunk: &mut ChunkPlan, role: Role| {
-            let piece = self.stored[role as usize]?;
-            Some(chunk.know(Origin::Sibling, vec![piece]))
+            let pieces = self.stored[role as usize].clone()?;
+            Some(chunk.know(Origin::Sibling, pieces))
         };
         match role {
             Role::First => {
                 if let Some(v) = sibling(chunk, Role::Second) {
                     chunk.offer(Predictor::Moment, &[v]);
                 }
-                let v0 = self.bases[Role::Second as usize];
+                let v0 = self.bases[Role::Second as usize].clone();
                 if let (Some(s), Some(m0)) = (self.step.fold, base) {
-                    let size = v0.map_or(m0, |v0| chunk.know(BASE, vec![v0]));
+                    let size = v0.map_or(m0, |v0| chunk.know(BASE, v0));
                     chunk.offer(Predictor::Gradient(s), &[m0, size]);
                 }
             }
             Role::Second => {
-                let m0 = self.bases[Role::First as usize];
-                let m1 = self.stored[Role::First as usize];
+                let m0 = self.bases[Role::First as usize].clone();
+                let m1 = self.stored[Role::First as usize].clone();
                 if let (Some(s), Some(v0), Some(m0), Some(m1)) = (self.step.second, base, m0, m1) {
-                    let m0 = chunk.know(BASE, vec![m0]);
-                    let m1 = chunk.know(Origin::Sibling, vec![m1]);
+                    let m0 = chunk.know(BASE, m0);
+                    let m1 = chunk.know(Origin::Sibling, m1);
                     chunk.offer(Predictor::Second(s), &[v0, m0, m1]);
                 }
             }
             Role::Weights => {
-                let (m1, v1) =
-                    (self.stored[Role::First as usize], self.stored[Role::Second as usize]);
+                let stored = |role: Role| self.stored[role as usize].clone();
+                let (m1, v1) = (stored(Role::First), stored(Role::Second));
                 if let (Some(s), Some(w0), Some(m1), Some(v1)) = (self.step.weights, base, m1, v1) {
-                    let m1 = chunk.know(Origin::Sibling, vec![m1]);
-                    let v1 = chunk.know(Origin::Sibling, vec![v1]);
+                    let m1 = chunk.know(Origin::Sibling, m1);
+                    let v1 = chunk.know(Origin::Sibling, v1);
                     chunk.offer(Predictor::Weights(s), &[w0, m1, v1]);
                 }
             }
@@ -265,8 +316,7 @@ impl Group<'_> {
                 }
             }
             Role::Average => {
-                let own = self.large[self.family[role as usize].unwrap_or(0)].span.dtype;
-                let of = if own == Dtype::F32 { Role::Weights } else { Role::Model };
+                let of = if chunk.dtype == Dtype::F32 { Role::Weights } else { Role::Model };
                 let Some(w) = sibling(chunk, of) else { return };
                 if let (Some(s), Some(a0)) = (self.step.average, base) {
                     chunk.offer(Predictor::Average(s), &[a0, w]);
@@ -274,39 +324,5 @@ impl Group<'_> {
                 chunk.offer(Predictor::Base, &[w]);
             }
         }
-    }
-}
-
-/// The same stretch of a parameter's member in the base and in the input.
-#[derive(Default)]
-struct Stretch {
-    base: Vec<u8>,
-    new: Vec<u8>,
-}
-
-impl Stretch {
-    /// Reads it; `None` where the base does not have it.
-    fn read(
-        input: &Input<'_>,
-        base: &Base,
-        large: &[Large],
-        member: Option<usize>,
-    ) -> Result<Option<Stretch>> {
-        let Some(l) = member.map(|i| &large[i]) else { return Ok(None) };
-        let Some(Link { offset, len, dtype }) = l.link else { return Ok(None) };
-        if dtype != l.span.dtype || len != l.span.len {
-            return Ok(None);
-        }
-        let words = len / 4;
-        let n = words.min(SAMPLE);
-        let at = 4 * ((words - n) / 2);
-        let mut stretch = Stretch { base: vec![0; 4 * n as usize], new: vec![0; 4 * n as usize] };
-        base.read(&[Piece { offset: offset + at, len: 4 * n }], &mut stretch.base)?;
-        input.read(&[Piece { offset: l.span.offset + at, len: 4 * n }], &mut stretch.new)?;
-        if l.span.big_endian {
-            stretch.base.chunks_exact_mut(4).for_each(<[u8]>::reverse);
-            stretch.new.chunks_exact_mut(4).for_each(<[u8]>::reverse);
-        }
-        Ok(Some(stretch))
     }
 }

@@ -34,7 +34,9 @@ fn every_level_writes_the_same_body_and_reads_it_on_every_length() {
         for one_in in [1, 3, 11, 60, 700] {
             // Four rates, and words of each of many contexts.
             let contexts: Vec<u8> = (0..n).map(|i| (i * 7 % 200) as u8).collect();
-            let at = |i: usize| i == n / 2 || i % (one_in << (usize::from(contexts[i]) / 50)) == 0;
+            let at = |i: usize| {
+                i == n / 2 || i.is_multiple_of(one_in << (usize::from(contexts[i]) / 50))
+            };
             let (words, predicted, ..) = changed(n, at);
             let want = body(Level::SCALAR, n, &contexts, at);
             for level in Level::available() {
