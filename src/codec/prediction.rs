@@ -35,7 +35,7 @@ mod sparse;
 mod words;
 
 pub use decode::decode;
-use delta::{From, encode_changed, encode_residual, few_changes};
+use delta::{From, MASKED_ONE_IN, encode_changed, encode_residual, few_changes};
 use mode::Mode;
 pub use mode::describe;
 use predictor::PIECE;
@@ -212,7 +212,9 @@ fn encode_offered(
         let mut masks = std::mem::take(&mut buffers.masks);
         let mut hashes = [Stream::new(level), Stream::new(level)];
         let some = Some(&mut hashes);
-        if let Some(changes) = few_changes(level, words, base, ALMOST_EQUAL, &mut masks, some) {
+        // Where there is nothing but the base, the words are looked at once.
+        let one_in = if offers.len() == 1 { MASKED_ONE_IN } else { ALMOST_EQUAL };
+        if let Some(changes) = few_changes(level, words, base, one_in, &mut masks, some) {
             let (mut digest, mut inputs) = (None, offer.taken());
             if !swap {
                 let [of_words, of_base] = hashes;

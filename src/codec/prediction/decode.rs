@@ -143,11 +143,12 @@ fn decode_residual(
         predictor.contexts(level, spec, inputs, predicted, contexts);
         return residual::decode(level, word, payload, predicted, contexts, residual, out);
     }
-    out.copy_from_slice(predicted);
     if mode == Mode::Masked {
         predictor.contexts(level, spec, inputs, predicted, contexts);
-        return mask::decode(level, word, payload, contexts, residual, masked, out);
+        let known = mask::Known { predicted, contexts };
+        return mask::decode(level, word, payload, known, residual, masked, out);
     }
+    out.copy_from_slice(predicted);
     match mode {
         Mode::Equal => payload.is_empty().then_some(()),
         _ => sparse::decode(level, word, payload, residual, out),

@@ -11,7 +11,7 @@ use crate::{
 /// Below one changed word in this many, changes may be listed.
 pub(super) const SPARSE_ONE_IN: u64 = 40;
 /// Below one changed word in this many, no residual is stored for the others.
-const MASKED_ONE_IN: u64 = 3;
+pub(super) const MASKED_ONE_IN: u64 = 3;
 /// Fewer changes than this are listed in any case.
 const LEAST_MASKED: u64 = 256;
 

@@ -146,12 +146,20 @@ fn encode_stage(level: Level, stage: &Stage, stream: &mut Vec<u8>, out: &mut Vec
     out.extend_from_slice(&stream[at..]);
 }
 
-/// Decodes a body into `out`, which holds the prediction.
+/// What is known of words.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    pub predicted: &'a [u8],
+    /// One byte a word.
+    pub contexts: &'a [u8],
+}
+
+/// Decodes a body.
 pub fn decode(
     level: Level,
     word: usize,
     mut payload: &[u8],
-    contexts: &[u8],
+    Known { predicted: all, contexts }: Known<'_>,
     buffers: &mut Buffers,
     masked: &mut Masked,
     out: &mut [u8],
@@ -169,11 +177,11 @@ pub fn decode(
         return None;
     }
     pick::pick(level, 1, contexts, masks, n, &mut masked.contexts);
-    pick::pick(level, word, out, masks, n, &mut masked.predicted);
+    pick::pick(level, word, all, masks, n, &mut masked.predicted);
     masked.words.resize(n * word, 0);
     let Masked { words, predicted, contexts, masks, .. } = masked;
     residual::decode(level, word, payload, predicted, contexts, buffers, words)?;
-    pick::place(level, word, words, masks, out);
+    pick::place(level, word, (all, words), masks, out);
     Some(())
 }
 

@@ -101,7 +101,22 @@ pub fn decode<const N: usize, const CTX: bool>(
     words: &mut &[u8],
     out: &mut [u8],
 ) -> bool {
-    for (group, out) in out.chunks_mut(N).enumerate() {
+    // Of whole groups, far from the end of the words, all lengths are known to the compiler.
+    let (groups, _) = out.as_chunks_mut::<N>();
+    let n_groups = groups.len();
+    let mut done = 0;
+    while done < n_groups {
+        let Some((near, _)) = words.split_at_checked(2 * N) else { break };
+        let Some(near) = near.as_chunks().0.first_chunk::<N>() else { break };
+        let none = [0; N];
+        let contexts = if CTX { source.contexts[done * N..].first_chunk() } else { Some(&none) };
+        let Some(contexts) = contexts else { break };
+        let out = &mut groups[done];
+        let used = decode_group::<N, CTX>(source.tables, contexts, near, states, out);
+        *words = &words[2 * used..];
+        done += 1;
+    }
+    for (group, out) in out.chunks_mut(N).enumerate().skip(done) {
         let contexts = if CTX { &source.contexts[group * N..] } else { &[] };
         // Each lane looks at the next word whether it takes it or not: a branch would be
         // mispredicted every other time. Behind the last word stand words that do not exist.

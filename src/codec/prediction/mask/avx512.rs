@@ -83,15 +83,31 @@ fn gather_few<const K: usize>(
 )]
 pub(super) fn count(classes: &[u8], n_bits: &mut [usize]) -> usize {
     let groups = classes.as_chunks::<64>().0;
-    for classes in groups {
-        let classes = load(classes);
-        for (class, n) in (1..).zip(&mut *n_bits) {
-            let members = _mm512_cmpeq_epi8_mask(classes, _mm512_set1_epi8(class));
-            *n += members.count_ones() as usize;
+    // Bytes count up to 255 groups.
+    for groups in groups.chunks(255) {
+        for (first, n_bits) in (1..).step_by(FEW_COUNTED).zip(n_bits.chunks_mut(FEW_COUNTED)) {
+            let class: [__m512i; FEW_COUNTED] =
+                std::array::from_fn(|k| _mm512_set1_epi8(first + k as i8));
+            let mut sums = [_mm512_setzero_si512(); FEW_COUNTED];
+            let one = _mm512_set1_epi8(1);
+            for group in groups {
+                let classes = load(group);
+                for k in 0..FEW_COUNTED {
+                    let members = _mm512_cmpeq_epi8_mask(classes, class[k]);
+                    sums[k] = _mm512_mask_add_epi8(sums[k], members, sums[k], one);
+                }
+            }
+            for (n, sums) in n_bits.iter_mut().zip(sums) {
+                let sums = _mm512_sad_epu8(sums, _mm512_setzero_si512());
+                *n += _mm512_reduce_add_epi64(sums) as usize;
+            }
         }
     }
     64 * groups.len()
 }
+
+/// Classes that are counted at a time.
+const FEW_COUNTED: usize = 4;
 
 /// See `string::Strings::scatter`. Returns how many masks.
 #[target_feature(
@@ -105,22 +121,56 @@ pub(super) fn scatter(
     masks: &mut [u64],
 ) -> usize {
     let groups = classes.as_chunks::<64>().0;
-    for (classes, mask) in groups.iter().zip(masks) {
-        let classes = load(classes);
-        let mut all = 0;
-        for ((class, at), string) in (1..).zip(&mut *n_read).zip(strings.chunks_exact(room)) {
-            let members = _mm512_cmpeq_epi8_mask(classes, _mm512_set1_epi8(class));
-            let shift = *at % 8;
-            let place = &string[*at / 8..][..9];
-            let mut low = [0; 8];
-            low.copy_from_slice(&place[..8]);
-            let bits = u64::from_le_bytes(low) >> shift | u64::from(place[8]) << 1 << (63 - shift);
-            all |= _pdep_u64(bits, members);
-            *at += members.count_ones() as usize;
+    let masks = &mut masks[..groups.len()];
+    masks.fill(0);
+    let few = n_read.chunks_mut(FEW).zip(strings.chunks(FEW * room));
+    for (first, (n_read, strings)) in (1..).step_by(FEW).zip(few) {
+        match n_read.len() {
+            1 => scatter_few::<1>(first, groups, strings, room, n_read, masks),
+            2 => scatter_few::<2>(first, groups, strings, room, n_read, masks),
+            _ => scatter_few::<3>(first, groups, strings, room, n_read, masks),
         }
-        *mask = all;
     }
     groups.len()
+}
+
+/// [`scatter`] of classes from `first` on.
+#[inline]
+#[target_feature(
+    enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
+)]
+fn scatter_few<const K: usize>(
+    first: i8,
+    groups: &[[u8; 64]],
+    strings: &[u8],
+    room: usize,
+    n_read: &mut [usize],
+    masks: &mut [u64],
+) {
+    let class: [__m512i; K] = std::array::from_fn(|k| _mm512_set1_epi8(first + k as i8));
+    let strings: [&[u8]; K] = {
+        let mut rest = strings.chunks(room);
+        std::array::from_fn(|_| rest.next().unwrap_or_default())
+    };
+    let word = |string: &[u8], at: usize| {
+        string.get(at..).and_then(|s| s.first_chunk()).map_or(0, |s| u64::from_le_bytes(*s))
+    };
+    let mut at = [0; K];
+    for (classes, mask) in groups.iter().zip(masks) {
+        let classes = load(classes);
+        for k in 0..K {
+            let members = _mm512_cmpeq_epi8_mask(classes, class[k]);
+            let n = members.count_ones() as usize;
+            let shift = at[k] % 8;
+            let mut bits = word(strings[k], at[k] / 8) >> shift;
+            if n > 56 {
+                bits |= word(strings[k], at[k] / 8 + 1) << (8 - shift);
+            }
+            *mask |= _pdep_u64(bits, members);
+            at[k] += n;
+        }
+    }
+    n_read.copy_from_slice(&at);
 }
 
 /// See `string::squeeze`. Returns how many bytes, and how many of them are not zero.
@@ -186,14 +236,17 @@ pub(super) fn pick<const N: usize>(words: &[u8], masks: &[u64], out: &mut [u8]) 
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
 pub(super) fn place<const N: usize>(
+    all: &[u8],
     picked: &[u8],
     masks: &[u64],
     out: &mut [u8],
 ) -> (usize, usize) {
     let (mut done, mut at) = (0, 0);
-    for (words, &mask) in out.chunks_exact_mut(64 * N).zip(masks) {
-        for (i, words) in words.as_chunks_mut::<64>().0.iter_mut().enumerate() {
-            let (old, new, mask) = (load(words), load(&picked[at..]), mask >> (64 / N * i));
+    let groups = out.chunks_exact_mut(64 * N).zip(all.chunks_exact(64 * N));
+    for ((words, old), &mask) in groups.zip(masks) {
+        let vectors = words.as_chunks_mut::<64>().0.iter_mut().zip(old.as_chunks::<64>().0);
+        for (i, (words, old)) in vectors.enumerate() {
+            let (old, new, mask) = (load(old), load(&picked[at..]), mask >> (64 / N * i));
             let (placed, n) = match N {
                 1 => (_mm512_mask_expand_epi8(old, mask, new), mask.count_ones()),
                 2 => {

@@ -33,26 +33,41 @@ fn pick_each<const N: usize>(level: Level, words: &[u8], masks: &[u64], out: &mu
     });
 }
 
-/// Inverse of [`pick`]: replaces the words that masks name. What `picked` holds behind them is lost.
-pub fn place(level: Level, word: usize, picked: &mut Vec<u8>, masks: &[u64], out: &mut [u8]) {
+/// Inverse of [`pick`]: all words, those that masks name replaced. What `picked` holds behind them is
+/// lost.
+pub fn place(
+    level: Level,
+    word: usize,
+    (all, picked): (&[u8], &mut Vec<u8>),
+    masks: &[u64],
+    out: &mut [u8],
+) {
     picked.resize(picked.len() + 64, 0);
     match word {
-        1 => place_each::<1>(level, picked, masks, out),
-        2 => place_each::<2>(level, picked, masks, out),
-        4 => place_each::<4>(level, picked, masks, out),
-        _ => place_each::<8>(level, picked, masks, out),
+        1 => place_each::<1>(level, all, picked, masks, out),
+        2 => place_each::<2>(level, all, picked, masks, out),
+        4 => place_each::<4>(level, all, picked, masks, out),
+        _ => place_each::<8>(level, all, picked, masks, out),
     }
 }
 
-fn place_each<const N: usize>(level: Level, picked: &[u8], masks: &[u64], out: &mut [u8]) {
+fn place_each<const N: usize>(
+    level: Level,
+    all: &[u8],
+    picked: &[u8],
+    masks: &[u64],
+    out: &mut [u8],
+) {
     let (done, at) = if N < 8 {
         dispatch!(level,
-            Avx512 => avx512::place::<N>(picked, masks, out),
+            Avx512 => avx512::place::<N>(all, picked, masks, out),
             _ => (0, 0),
         )
     } else {
         (0, 0)
     };
+    let behind = out.len().min(64 * N * done);
+    out[behind..].copy_from_slice(&all[behind..]);
     let mut picked = picked[at..].as_chunks::<N>().0.iter();
     let words = out.as_chunks_mut::<N>().0;
     each(masks, done, |i| {
@@ -92,9 +107,10 @@ mod tests {
                         let mut got = Vec::new();
                         pick(level, word, &words, &masks, named.len(), &mut got);
                         assert!(got == want, "{level:?} {word} {n}");
-                        let mut back = words.clone();
-                        named.iter().for_each(|i| back[i * word..][..word].fill(0xee));
-                        place(level, word, &mut got, &masks, &mut back);
+                        let mut all = words.clone();
+                        named.iter().for_each(|i| all[i * word..][..word].fill(0xee));
+                        let mut back = vec![0x77; words.len()];
+                        place(level, word, (&all, &mut got), &masks, &mut back);
                         assert!(back == words, "{level:?} {word} {n}");
                     }
                 }

@@ -147,9 +147,13 @@ mod tests {
     #[test]
     fn every_level_sorts_masks_alike_and_back() {
         for n in [0usize, 1, 63, 64, 65, 127, 1000, 4096] {
-            for n_classes in [1, 3, 16] {
-                let classes: Vec<u8> =
-                    (0..n).map(|i| (i * i % 23 % (n_classes + 1)) as u8).collect();
+            for n_classes in [1, 2, 3, 16] {
+                // Of two, one has nearly all, from bits on that are not the first of a byte.
+                let class = |i: usize| match n_classes {
+                    2 => 1 + u8::from(i % 101 < 3),
+                    _ => (i * i % 23 % (n_classes + 1)) as u8,
+                };
+                let classes: Vec<u8> = (0..n).map(class).collect();
                 let mut masks: Vec<u64> = (0..n.div_ceil(64) as u64)
                     .map(|i| !i.wrapping_mul(0x9e37_79b9_7f4a_7c15))
                     .collect();

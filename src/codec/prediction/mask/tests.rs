@@ -23,9 +23,10 @@ fn body(level: Level, n: usize, contexts: &[u8], at: impl Fn(usize) -> bool) -> 
 }
 
 fn back(level: Level, predicted: &[u8], contexts: &[u8], body: &[u8]) -> Option<Vec<u8>> {
-    let mut out = predicted.to_vec();
+    let mut out = vec![0xa5; predicted.len()];
     let (mut buffers, mut masked) = (Buffers::default(), Masked::default());
-    decode(level, 2, body, contexts, &mut buffers, &mut masked, &mut out).map(|()| out)
+    decode(level, 2, body, Known { predicted, contexts }, &mut buffers, &mut masked, &mut out)
+        .map(|()| out)
 }
 
 #[test]
