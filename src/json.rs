@@ -178,16 +178,22 @@ pub fn saved(s: &Saved) -> Value {
 /// What was removed.
 pub fn removed(r: &Removed) -> Value {
     json!({
-        "steps": r.steps, "kept_as_base": r.kept_as_base, "files": r.files, "bytes": r.bytes,
+        "steps": r.steps, "kept_as_base": r.kept_as_base, "without_state": r.without_state,
+        "files": r.files, "bytes": r.bytes,
     })
 }
 
 /// What a store takes.
 pub fn stats(s: &Stats) -> Value {
+    let cost = |of: Option<(u64, f64)>| {
+        of.map(|(bytes, ratio)| json!({ "archive_bytes": bytes, "ratio": ratio }))
+    };
     json!({
         "input_bytes": s.input_bytes,
         "archive_bytes": s.archive_bytes,
         "ratio": s.ratio(),
+        "a_delta": cost(s.delta_cost()),
+        "a_full": cost(s.full_cost()),
         "steps": s.steps.iter().map(|step| step_stats(step, s)).collect::<Vec<_>>(),
         "unreadable": s.unreadable,
     })

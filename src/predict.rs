@@ -6,6 +6,7 @@
 //! whose payload processors choose differently, a known word stands in.
 
 pub mod adam;
+pub mod average;
 pub mod cast;
 pub mod float_state;
 pub mod gradient;

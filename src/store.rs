@@ -36,6 +36,7 @@ mod repair;
 mod restore;
 mod save;
 mod snapshot;
+mod state;
 mod stats;
 mod ticket;
 mod verify;

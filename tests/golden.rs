@@ -95,14 +95,20 @@ fn cases() -> Vec<Case> {
     let (new, base) = (input::clipped(1), Some(input::clipped(0)));
     cases.push(case("delta-gradient", Kind::Directory, auto, new, base));
     cases.push(case("derived", Kind::Directory, auto, input::derived(), None));
+    let (new, base) = (input::averaged(1), Some(input::averaged(0)));
+    cases.push(case("delta-average", Kind::Directory, auto, new, base));
     let (new, base) = (input::wide(1), Some(input::wide(0)));
     cases.push(case("delta-wide", Kind::File, auto, new, base));
+    let (new, base) = (input::stepped(1), Some(input::stepped(0)));
+    cases.push(case("delta-masked", Kind::File, auto, new, base));
     let (new, base) = (input::sizes(1), Some(input::sizes(0)));
     cases.push(case("delta-sizes", Kind::File, auto, new, base));
     // The bases of deltas as archives, for decoders that can't make the input.
     for (name, kind, files) in [
+        ("averaged", Kind::Directory, input::averaged(0)),
         ("clipped", Kind::Directory, input::clipped(0)),
         ("sizes", Kind::File, input::sizes(0)),
+        ("stepped", Kind::File, input::stepped(0)),
         ("training", Kind::Directory, input::training(0, whole)),
         ("tuned", Kind::File, input::tuned(0)),
         ("wide", Kind::File, input::wide(0)),
@@ -350,6 +356,6 @@ fn golden_archives_cover_every_form_coder_and_predictor() {
     let all: Vec<u8> = (0..=11).chain(128..=135).collect();
     assert!(forms.iter().eq(&all), "{forms:?}");
     assert!(coders.iter().eq(&[2, 3, 4]), "{coders:?}");
-    assert!(predictors.iter().eq(&[0, 1, 2, 3, 4, 5, 6]), "{predictors:?}");
-    assert!(modes.iter().eq(&[0, 1, 2]), "{modes:?}");
+    assert!(predictors.iter().eq(&[0, 1, 2, 3, 4, 5, 6, 7]), "{predictors:?}");
+    assert!(modes.iter().eq(&[0, 1, 2, 3]), "{modes:?}");
 }

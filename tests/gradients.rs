@@ -100,16 +100,21 @@ impl State {
     fn write(&self, dir: &Path) {
         fs::create_dir_all(dir).unwrap();
         for (name, values) in [("exp_avg", &self.m), ("exp_avg_sq", &self.v)] {
-            let header = format!(
-                "{{\"w\":{{\"dtype\":\"F32\",\"shape\":[{ROWS},{COLUMNS}],\"data_offsets\":[0,{}]}}}}",
-                4 * N
-            );
-            let mut file = (header.len() as u64).to_le_bytes().to_vec();
-            file.extend_from_slice(header.as_bytes());
-            file.extend(values.iter().flat_map(|x| x.to_le_bytes()));
-            fs::write(dir.join(format!("{name}.safetensors")), file).unwrap();
+            fs::write(dir.join(format!("{name}.safetensors")), file(values)).unwrap();
         }
     }
+}
+
+/// A safetensors file of one matrix.
+fn file(values: &[f32]) -> Vec<u8> {
+    let header = format!(
+        "{{\"w\":{{\"dtype\":\"F32\",\"shape\":[{ROWS},{COLUMNS}],\"data_offsets\":[0,{}]}}}}",
+        4 * N
+    );
+    let mut file = (header.len() as u64).to_le_bytes().to_vec();
+    file.extend_from_slice(header.as_bytes());
+    file.extend(values.iter().flat_map(|x| x.to_le_bytes()));
+    file
 }
 
 /// Compresses one state with the other as its base, restores it at every level, and returns the
@@ -212,4 +217,129 @@ fn two_steps_cost_no_more_than_differences() {
     new.step(Fold::LerpFused, Kind::Bf16(2), 0.8, 2);
     let (bits, _) = bits(&base, &new);
     assert!(bits < 52.0, "{bits} bits");
+}
+
+/// How an optimizer without second moments makes its only one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Momentum {
+    /// SGD of torch: `buf.mul_(0.9).add_(g)`.
+    Sgd,
+    /// The same where a compiler fused the product with the sum.
+    SgdFused,
+    /// SGD with a dampening of 0.9.
+    Dampened,
+    /// Lion: `exp_avg.lerp_(g, 1 − 0.99)`.
+    Lion,
+    /// Lion of other authors: `exp_avg.mul_(0.99).add_(g, alpha=1 − 0.99)`.
+    LionMulAdd,
+    /// Muon: `buf.lerp_(g, 1 − 0.95)`.
+    Muon,
+}
+
+impl Momentum {
+    fn apply(self, m: f32, g: f32) -> f32 {
+        let gain = |beta: f64| (1.0 - beta) as f32;
+        match self {
+            Momentum::Sgd => 0.9 * m + g,
+            Momentum::SgdFused => 0.9f32.mul_add(m, g),
+            Momentum::Dampened => 0.9 * m + gain(0.9) * g,
+            Momentum::Lion => gain(0.99).mul_add(g - m, m),
+            Momentum::LionMulAdd => gain(0.99).mul_add(g, 0.99 * m),
+            Momentum::Muon => m + gain(0.95) * (g - m),
+        }
+    }
+
+    /// What the moment is called, and moments before and after a step.
+    fn step(self, kind: Kind, clip: f32) -> (&'static str, Vec<f32>, Vec<f32>) {
+        let name = match self {
+            Momentum::Lion | Momentum::LionMulAdd => "exp_avg",
+            _ => "momentum_buffer",
+        };
+        let before = State::new().m;
+        let after = |(i, &m): (usize, &f32)| self.apply(m, clip * gradient(kind, i, 1));
+        let after = before.iter().enumerate().map(after).collect();
+        (name, before, after)
+    }
+}
+
+/// [`bits`] of a moment that has no second one.
+fn bits_alone(name: &str, base: &[f32], new: &[f32]) -> (f64, bool) {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |step: &str, values: &[f32]| {
+        let dir = dir.path().join(step);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(format!("{name}.safetensors")), file(values)).unwrap();
+        fs::write(dir.join("meta.json"), "{}").unwrap();
+        dir
+    };
+    let (from, to) = (write("0", base), write("1", new));
+    let options = Options::default().with_threads(2);
+    let options = options.clone().with_base(Some(Base::open_with(&from, &[], &options).unwrap()));
+    let out = dir.path().join("x.lmc");
+    compress_path(&to, &out, &options.compressing()).unwrap();
+    let archive = fs::read(&out).unwrap();
+    for level in Level::available() {
+        let back = dir.path().join(format!("{level:?}"));
+        let options = options.clone().with_level(level);
+        decompress_stream(&mut &archive[..], &back, &options.restoring()).unwrap();
+        let back = fs::read(back.join(format!("{name}.safetensors"))).unwrap();
+        assert!(back == file(new), "{name} differs, {level:?}");
+    }
+    let opened = Archive::open(&out, &options.restoring()).unwrap();
+    let found =
+        opened.chunks().iter().any(|c| c.meta.form == lmc_gpu::internals::codec::Form::Gradient);
+    (8.0 * archive.len() as f64 / N as f64, found)
+}
+
+const MOMENTA: [Momentum; 6] = [
+    Momentum::Sgd,
+    Momentum::SgdFused,
+    Momentum::Dampened,
+    Momentum::Lion,
+    Momentum::LionMulAdd,
+    Momentum::Muon,
+];
+
+#[test]
+fn moments_without_a_second_one_cost_what_their_gradients_do() {
+    for momentum in MOMENTA {
+        for (kind, most) in [(Kind::Bf16(1), 15.0), (Kind::Bf16(2), 17.0), (Kind::Fp16, 18.0)] {
+            for clip in [1.0, 0.639_577_03] {
+                let (name, base, new) = momentum.step(kind, clip);
+                let (bits, found) = bits_alone(name, &base, &new);
+                assert!(found && bits < most, "{momentum:?} {kind:?} {clip}: {bits} bits");
+            }
+        }
+        let (name, base, new) = momentum.step(Kind::Bf16(8), 1.0);
+        let (bits, found) = bits_alone(name, &base, &new);
+        assert!(found && bits < 22.0, "{momentum:?}: {bits} bits");
+    }
+}
+
+#[test]
+fn moments_alone_of_gradients_of_32_bits_cost_no_more_than_they_are() {
+    for momentum in MOMENTA {
+        let (name, base, new) = momentum.step(Kind::Fp32, 0.77);
+        let (bits, _) = bits_alone(name, &base, &new);
+        assert!(bits < 29.0, "{momentum:?}: {bits} bits");
+    }
+}
+
+#[test]
+fn odd_words_of_moments_alone_are_restored_too() {
+    let (name, mut base, mut new) = Momentum::Sgd.step(Kind::Bf16(2), 1.0);
+    let odd = [0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e-40, -1e-45, f32::MAX];
+    for i in 0..N {
+        match i % 53 {
+            1 => base[i] = odd[i / 53 % odd.len()],
+            2 => new[i] = odd[i / 53 % odd.len()],
+            3 => new[i] = f32::from_bits(0xffa0_0000 | i as u32),
+            4 => new[i] = base[i],
+            _ => {}
+        }
+    }
+    let (bits, found) = bits_alone(name, &base, &new);
+    assert!(found && bits < 22.0, "{bits} bits");
+    let (bits, _) = bits_alone(name, &base, &base);
+    assert!(bits < 0.2, "a step that was skipped: {bits} bits");
 }

@@ -165,6 +165,13 @@ fn stats_count_every_stream() {
         assert_eq!(step.stream_bytes.iter().sum::<u64>(), step.input_bytes);
     }
     assert!(stats.to_html("run").contains("<svg"));
+    let of = |base: bool| -> Vec<_> {
+        stats.steps.iter().filter(|s| s.base.is_some() == base).collect()
+    };
+    let (full, deltas) = (of(false), of(true));
+    assert_eq!(stats.full_cost().unwrap(), (full[0].archive_bytes, full[0].ratio()));
+    let all: u64 = deltas.iter().map(|s| s.archive_bytes).sum();
+    assert_eq!(stats.delta_cost().unwrap().0, all / deltas.len() as u64);
 }
 
 fn snapshot(seed: u64) -> Snapshot {

@@ -34,6 +34,7 @@ pub struct Rules {
     max_chain: Option<u64>,
     keep_last: Option<u64>,
     keep_every: Option<u64>,
+    state_last: Option<u64>,
 }
 
 impl Rules {
@@ -44,6 +45,7 @@ impl Rules {
             && self.max_chain.is_none()
             && self.keep_last.is_none()
             && self.keep_every.is_none()
+            && self.state_last.is_none()
     }
 
     /// `policy` with what is chosen.
@@ -53,6 +55,7 @@ impl Rules {
         policy.max_chain = self.max_chain.unwrap_or(policy.max_chain);
         policy.keep_last = self.keep_last.or(policy.keep_last);
         policy.keep_every = self.keep_every.or(policy.keep_every);
+        policy.state_last = self.state_last.or(policy.state_last);
         policy
     }
 }
@@ -170,7 +173,10 @@ impl Store {
     ) -> PyResult<String> {
         self.work(py, None, move |store| {
             let policy = (!rules.is_empty()).then(|| {
-                let own = store.policy().clone().with_keep_last(None).with_keep_every(None);
+                let mut own = store.policy().clone();
+                if rules.keep_last.is_some() || rules.keep_every.is_some() {
+                    own = own.with_keep_last(None).with_keep_every(None);
+                }
                 rules.over(own)
             });
             let options = GcOptions::default()

@@ -296,6 +296,25 @@ def test_a_store_keeps_files_and_deltas(tmp_path, root, weights):
     assert lmc_gpu.Store(root, keep_last=1).gc()["steps"] == [4, 3, 2, 1]
 
 
+def test_older_steps_give_up_the_state_of_their_optimizer_and_keep_their_weights(root):
+    rng = np.random.default_rng(3)
+    states = []
+    with lmc_gpu.Checkpointer(root, full_every=1, state_last=1) as checkpointer:
+        for step in range(3):
+            w, m, v = (rng.normal(size=30000).astype("float32") for _ in range(3))
+            optimizer = {"state": {0: {"exp_avg": m, "exp_avg_sq": v * v}}, "param_groups": []}
+            states.append({"model": {"w": w}, "optimizer": optimizer})
+            checkpointer.save(step, states[-1]).wait()
+        assert checkpointer.gc()["without_state"] == [0, 1]
+        assert checkpointer.gc(state_last=1)["without_state"] == []
+        last = checkpointer.restore(2)["optimizer"]["state"][0]["exp_avg"]
+        assert np.array_equal(last, states[2]["optimizer"]["state"][0]["exp_avg"])
+        with pytest.raises(lmc_gpu.UnsupportedError, match="given up the state of its optimizer"):
+            checkpointer.restore(0)
+        w = checkpointer.store.open(0).get_tensor("w")
+        assert np.array_equal(w, states[0]["model"]["w"])
+
+
 def test_a_step_of_a_checkpointer_opens_like_a_file(root):
     with lmc_gpu.Checkpointer(root) as checkpointer:
         checkpointer.save(1, {"model": {"w": np.arange(100.0)}}).wait()

@@ -4,6 +4,7 @@
 //! Writing and reading both stand on this room, and it knows neither. Archives and bases are in
 //! one room because each needs the other: a base may be an archive, which may have a base.
 
+mod average;
 pub(in crate::archive) mod base;
 mod chain;
 pub(in crate::archive) mod decode;

@@ -93,6 +93,9 @@ struct Init {
     /// gc keeps the steps that are multiples of N
     #[arg(long, value_name = "N")]
     keep_every: Option<u64>,
+    /// gc keeps the optimizer's state of the N highest steps, and the other files of all it keeps
+    #[arg(long, value_name = "N")]
+    state_last: Option<u64>,
     /// Give an existing store this policy; its steps stay as they are
     #[arg(long)]
     force: bool,
@@ -321,6 +324,7 @@ fn init(a: &Init) -> Result<Outcome> {
     policy.max_chain = a.max_chain.unwrap_or(policy.max_chain);
     policy.keep_last = a.keep_last;
     policy.keep_every = a.keep_every;
+    policy.state_last = a.state_last;
     let store = match Store::open(&a.dir) {
         Ok(mut store) if a.force => {
             store.set_policy(policy)?;

@@ -5,6 +5,7 @@
 //!                  mode 0  nothing: the words are the prediction
 //!                  mode 1  sparse: the words that differ        (`sparse`)
 //!                  mode 2  dense: a residual for every word     (`residual`)
+//!                  mode 3  masked: which words differ, and their residuals (`mask`)
 //! XOR payload      a GROUP payload of the words XOR the base's
 //! MOMENT payload   see `moment`
 //! GRADIENT payload see `gradient`
@@ -20,9 +21,11 @@ mod bits;
 mod classes;
 mod cluster;
 mod decode;
+mod delta;
 mod estimate;
 mod gradient;
 mod lanes;
+mod mask;
 mod mode;
 mod moment;
 mod predictor;
@@ -32,6 +35,7 @@ mod sparse;
 mod words;
 
 pub use decode::decode;
+use delta::{From, encode_changed, encode_residual, few_changes};
 use mode::Mode;
 pub use mode::describe;
 use predictor::PIECE;
@@ -39,20 +43,16 @@ pub use predictor::Predictor;
 pub use quantise::{Agreement, Quantise, Recipe, Trial};
 
 use super::{
-    Chunk, ChunkSpec, Delta, Form, Input, Made, Method, Scratch, integer, swap_words,
-    transforms::{self, Device},
+    Chunk, ChunkSpec, Delta, Form, Input, Made, Method, Scratch, integer, swap_words, transforms,
 };
 use crate::{
     Result,
     dtype::Fields,
     hash::{self, Stream},
     predict::float_state,
-    simd::{Level, prefetch},
-    transform::change,
+    simd::Level,
 };
 
-/// Below one changed word in this many, changes are listed.
-const SPARSE_ONE_IN: u64 = 40;
 /// Below one changed word in this many, nothing but the base is considered.
 const ALMOST_EQUAL: u64 = 64;
 
@@ -105,6 +105,7 @@ pub struct KnownScratch {
     contexts: Vec<u8>,
     masks: Vec<u64>,
     residual: residual::Buffers,
+    masked: mask::Masked,
     estimate: estimate::Buffers,
     gradients: gradient::Gradients,
     quantised: quantise::Quantised,
@@ -208,10 +209,10 @@ fn encode_offered(
     let like_base = |o: &&&Offer| matches!(o.predictor, Predictor::Base | Predictor::Signed);
     if let Some(offer) = offers.iter().find(like_base) {
         let base = known[usize::from(offer.inputs[0])];
-        let KnownScratch { masks, residual, .. } = &mut *buffers;
+        let mut masks = std::mem::take(&mut buffers.masks);
         let mut hashes = [Stream::new(level), Stream::new(level)];
         let some = Some(&mut hashes);
-        if let Some(changes) = few_changes(level, words, base, ALMOST_EQUAL, masks, some) {
+        if let Some(changes) = few_changes(level, words, base, ALMOST_EQUAL, &mut masks, some) {
             let (mut digest, mut inputs) = (None, offer.taken());
             if !swap {
                 let [of_words, of_base] = hashes;
@@ -220,11 +221,15 @@ fn encode_offered(
             }
             let start = out.len();
             offer.predictor.write(out);
-            encode_changed(level, &changes, residual, out);
+            let taken: Vec<&[u8]> = offer.inputs.iter().map(|&i| known[usize::from(i)]).collect();
+            let from = From { words, method, predictor: &offer.predictor, inputs: &taken };
+            encode_changed(level, &from, &changes, buffers, out);
+            buffers.masks = masks;
             let sure = 8 * (out.len() - start) < bytes.len();
             let made = Made { form: Form::Delta, digest };
             return Ok(Some(Predicted { made, inputs, sure }));
         }
+        buffers.masks = masks;
     }
     // From here on all words are near.
     let digest = Some(hash::digest(level, bytes));
@@ -262,7 +267,8 @@ fn encode_offered(
         predictor => {
             predictor.write(out);
             let device = &mut planes.device;
-            encode_residual(level, words, predictor, &inputs, buffers, device, out);
+            let from = From { words, method, predictor, inputs: &inputs };
+            encode_residual(level, &from, buffers, device, out);
             Form::Delta
         }
     };
@@ -286,87 +292,6 @@ fn little_endian<'a>(
     buffer.extend_from_slice(bytes);
     swap_words(buffer, word);
     buffer
-}
-
-/// Appends mode and residuals.
-fn encode_residual(
-    level: Level,
-    words: Words<'_>,
-    predictor: &Predictor,
-    inputs: &[&[u8]],
-    buffers: &mut KnownScratch,
-    device: &mut Device,
-    out: &mut Vec<u8>,
-) {
-    let (spec, word, n) = (words.spec, words.len(), words.count());
-    let KnownScratch { predicted, contexts, masks, residual, .. } = buffers;
-    let len = words.bytes.len();
-    let predicted = predictor.predict(level, spec, inputs, len, predicted, contexts);
-    if let Some(changes) = few_changes(level, words, predicted, SPARSE_ONE_IN, masks, None) {
-        return encode_changed(level, &changes, residual, out);
-    }
-    contexts.resize(n, 0);
-    residual.resize(n, word);
-    for from in (0..n).step_by(PIECE) {
-        predictor.contexts_from(level, spec, inputs, predicted, from, contexts);
-        if device.is_none() {
-            let to = n.min(from + PIECE);
-            let range = from * word..to * word;
-            residual.form(level, word, &words.bytes[range.clone()], &predicted[range], from..to);
-        }
-    }
-    if device.is_some() {
-        residual.form_on(device, level, word, words.bytes, predicted);
-    }
-    out.push(Mode::Dense as u8);
-    residual::encode(level, word, contexts, residual, out);
-}
-
-/// Appends mode and residuals of words few of which are not as predicted.
-fn encode_changed(
-    level: Level,
-    changes: &Changes<'_>,
-    residual: &mut residual::Buffers,
-    out: &mut Vec<u8>,
-) {
-    if changes.count == 0 {
-        return out.push(Mode::Equal as u8);
-    }
-    out.push(Mode::Sparse as u8);
-    sparse::encode(level, changes, residual, out);
-}
-
-/// Finds the words that differ from those predicted; `None` where it is one in `one_in` words or
-/// more, which ends the search. Adds both to the hashes, but for their last blocks.
-fn few_changes<'a>(
-    level: Level,
-    words: Words<'a>,
-    predicted: &'a [u8],
-    one_in: u64,
-    masks: &'a mut Vec<u64>,
-    mut hashes: Option<&mut [Stream; 2]>,
-) -> Option<Changes<'a>> {
-    const PIECE: usize = 2 << 10;
-    const AHEAD: usize = 16 << 10;
-    let (word, n, words) = (words.len(), words.count(), words.bytes);
-    masks.resize(n.div_ceil(64), 0);
-    let mut changed = 0;
-    let len = PIECE * word;
-    let pieces = words.chunks(len).zip(predicted.chunks(len)).zip(masks.chunks_mut(PIECE / 64));
-    for (i, ((piece, predicted_piece), masks)) in pieces.enumerate() {
-        prefetch(words, i * len + AHEAD, len);
-        prefetch(predicted, i * len + AHEAD, len);
-        if let Some(hashes) = &mut hashes {
-            let last = (i + 1) * len >= words.len();
-            hashes[0].add_piece(piece, last);
-            hashes[1].add_piece(predicted_piece, last);
-        }
-        changed += change::masks(level, word, piece, predicted_piece, masks);
-        if changed * one_in >= n as u64 {
-            return None;
-        }
-    }
-    Some(Changes { word, words, predicted, masks, count: changed })
 }
 
 fn encode_xor(

@@ -27,7 +27,7 @@ use crate::simd::{Level, for_every_level};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Second {
     /// 0: `fused((1−β₂)·g · g + β₂·v₀)`, 1: the same with the product rounded,
-    /// 2: `fused(g·g · (1−β₂) + β₂·v₀)`.
+    /// 2: `fused(g·g · (1−β₂) + β₂·v₀)`, 3: `fused(β₂·v₀ + ((1−β₂)·g)·g)`, the sum's first product.
     pub order: u8,
     /// β₁.
     pub beta1: f64,
@@ -56,7 +56,7 @@ pub struct Weights {
 }
 
 /// Number of orders of [`Second`].
-pub const SECOND_ORDERS: u8 = 3;
+pub const SECOND_ORDERS: u8 = 4;
 /// Number of orders of [`Weights`].
 pub const WEIGHT_ORDERS: u8 = 3;
 
@@ -92,28 +92,37 @@ pub fn second(level: Level, s: &Second, known: SecondInputs, out: &mut [u8], con
     float_state::with_default(|| match s.order {
         0 => second_0(level, *s, known, out, contexts),
         1 => second_1(level, *s, known, out, contexts),
-        _ => second_2(level, *s, known, out, contexts),
+        2 => second_2(level, *s, known, out, contexts),
+        _ => second_3(level, *s, known, out, contexts),
     });
 }
 
 for_every_level! {
 fn second_0(s: Second, known: SecondInputs<'_>, out: &mut [u8], contexts: &mut [u8]) {
-    second_each(s, known, out, contexts, |g, kept| {
-        (f64::from(s.gain * g) * f64::from(g) + f64::from(kept)) as f32
+    second_each(s, known, out, contexts, |g, v| {
+        (f64::from(s.gain * g) * f64::from(g) + f64::from(v * s.beta2)) as f32
     });
 }
 }
 
 for_every_level! {
 fn second_1(s: Second, known: SecondInputs<'_>, out: &mut [u8], contexts: &mut [u8]) {
-    second_each(s, known, out, contexts, |g, kept| (s.gain * g) * g + kept);
+    second_each(s, known, out, contexts, |g, v| (s.gain * g) * g + v * s.beta2);
 }
 }
 
 for_every_level! {
 fn second_2(s: Second, known: SecondInputs<'_>, out: &mut [u8], contexts: &mut [u8]) {
-    second_each(s, known, out, contexts, |g, kept| {
-        (f64::from(g * g) * f64::from(s.gain) + f64::from(kept)) as f32
+    second_each(s, known, out, contexts, |g, v| {
+        (f64::from(g * g) * f64::from(s.gain) + f64::from(v * s.beta2)) as f32
+    });
+}
+}
+
+for_every_level! {
+fn second_3(s: Second, known: SecondInputs<'_>, out: &mut [u8], contexts: &mut [u8]) {
+    second_each(s, known, out, contexts, |g, v| {
+        (f64::from(v) * f64::from(s.beta2) + f64::from((s.gain * g) * g)) as f32
     });
 }
 }
@@ -133,7 +142,7 @@ fn second_each(
         let (v0, m0, m1) =
             (f32::from_le_bytes(*v0), f32::from_le_bytes(*m0), f32::from_le_bytes(*m1));
         let g = ((f64::from(m1) - s.beta1 * f64::from(m0)) * s.inverse) as f32;
-        let v = sum(g, v0 * s.beta2);
+        let v = sum(g, v0);
         let exponent = |x: f32| (x.to_bits() >> 23 & 0xff) as i32;
         let open = exponent(g) + exponent(m1) - exponent(v);
         *context = open.clamp(0, 255) as u8;
@@ -241,7 +250,7 @@ mod tests {
             let [a, b, c] = [1, 77, 1234].map(|seed| words(seed, n));
             let (mut want, mut got) = (vec![0; 4 * n], vec![1; 4 * n]);
             let (mut contexts, mut got_contexts) = (vec![0; n], vec![1; n]);
-            for order in 0..3 {
+            for order in 0..SECOND_ORDERS {
                 let s = Second::new(order, 0.9, 0.95);
                 let known = SecondInputs { v0: &a, m0: &b, m1: &c };
                 second(Level::SCALAR, &s, known, &mut want, &mut contexts);
@@ -249,6 +258,8 @@ mod tests {
                     second(level, &s, known, &mut got, &mut got_contexts);
                     assert!(got == want && got_contexts == contexts, "{level:?} {n} {order}");
                 }
+            }
+            for order in 0..WEIGHT_ORDERS {
                 for eps in [1e-8, f32::NAN, f32::INFINITY, 0.0] {
                     let s = Weights { order, decay: 0.999, step: -1e-3, bias: 0.9, eps };
                     let known = WeightInputs { w0: &a, m1: &b, v1: &c };

@@ -61,6 +61,11 @@ impl Fold {
         let keep = if order < 4 { 1.0 - gain } else { beta as f32 };
         Fold { order, keep, gain, clip }
     }
+
+    /// The scalars of a sum to which the gradient is added as it is, in order 5 or 6.
+    pub fn sum(order: u8, beta: f64, clip: f32) -> Fold {
+        Fold { order, keep: beta as f32, gain: 1.0, clip }
+    }
 }
 
 type Update = fn(Fold, f32, f32) -> f32;

@@ -70,6 +70,8 @@ pub struct Removed {
     pub steps: Vec<u64>,
     /// Steps that no policy names and that stay because others are deltas to them.
     pub kept_as_base: Vec<u64>,
+    /// Steps that stay without the state of their optimizer, in ascending order.
+    pub without_state: Vec<u64>,
     /// Names of all files removed from `steps`.
     pub files: Vec<String>,
     /// Bytes of archives that were freed.
@@ -80,6 +82,7 @@ impl Removed {
     pub(super) fn add(&mut self, other: Removed) {
         self.steps.extend(other.steps);
         self.kept_as_base.extend(other.kept_as_base);
+        self.without_state.extend(other.without_state);
         self.files.extend(other.files);
         self.bytes += other.bytes;
     }
@@ -139,6 +142,9 @@ impl Store {
             removed.files.push(record.archive.clone());
             removed.bytes += record.archive_bytes;
         }
+        let stays = |r: &StepRecord| !removed.steps.contains(&r.step);
+        let left: Vec<StepRecord> = listing.steps.into_iter().filter(stays).collect();
+        self.give_up_states(policy, &left, options.collecting, &mut removed)?;
         Ok(removed)
     }
 

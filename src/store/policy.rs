@@ -31,6 +31,9 @@ pub struct Policy {
     /// `gc` keeps the steps that are multiples of this. Default `None`: none for that reason.
     /// With neither this nor `keep_last`, `gc` keeps every step.
     pub keep_every: Option<u64>,
+    /// `gc` keeps the files of the optimizer's state of this many of the highest steps, and of
+    /// those that they are deltas to; others are written once more without. Default `None`: of all.
+    pub state_last: Option<u64>,
 }
 
 impl Default for Policy {
@@ -41,6 +44,7 @@ impl Default for Policy {
             max_chain: 16,
             keep_last: None,
             keep_every: None,
+            state_last: None,
         }
     }
 }
@@ -52,6 +56,7 @@ with_methods! {
         with_max_chain max_chain: u64,
         with_keep_last keep_last: Option<u64>,
         with_keep_every keep_every: Option<u64>,
+        with_state_last state_last: Option<u64>,
     }
 }
 
@@ -89,8 +94,8 @@ impl Policy {
         if !(1..=MAX_CHAIN).contains(&self.max_chain) {
             return wrong("max_chain is between 1 and 100");
         }
-        if self.keep_last == Some(0) || self.keep_every == Some(0) {
-            return wrong("keep_last and keep_every are at least 1");
+        if [self.keep_last, self.keep_every, self.state_last].contains(&Some(0)) {
+            return wrong("keep_last, keep_every and state_last are at least 1");
         }
         Ok(())
     }

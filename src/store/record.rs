@@ -56,6 +56,9 @@ pub struct StepRecord {
     pub archive_bytes: u64,
     /// Its files, in the order of the archive.
     pub files: Vec<StoredFile>,
+    /// Whether it was found to take less with the state of its optimizer than without.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_state: bool,
 }
 
 impl StepRecord {
@@ -269,6 +272,7 @@ mod tests {
             input_bytes: 99,
             archive_bytes: 40,
             files: vec![],
+            keeps_state: false,
         };
         let bytes = write_guarded(record.to_json());
         assert_eq!(StepRecord::from_json(&bytes, 7).unwrap(), record);

@@ -216,7 +216,7 @@ impl Store {
     }
 
     /// Writes the record. If that fails before the step exists, its archive goes.
-    fn commit(&self, record: &StepRecord, existing: Existing) -> Result<()> {
+    pub(super) fn commit(&self, record: &StepRecord, existing: Existing) -> Result<()> {
         let overwrite = match existing {
             Existing::Refuse => Overwrite::Refuse,
             Existing::Replace => Overwrite::Files,
@@ -237,7 +237,7 @@ impl Store {
     }
 
     /// Writes the archive. A base that cannot be used costs space, never the checkpoint.
-    fn write(
+    pub(super) fn write(
         &self,
         input: &Input<'_>,
         step: u64,
@@ -277,6 +277,7 @@ impl Store {
             saved_at: now,
             input_bytes: summary.input_bytes,
             archive_bytes: summary.output_bytes,
+            keeps_state: false,
         })
     }
 

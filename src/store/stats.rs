@@ -73,6 +73,24 @@ impl Stats {
         ratio(self.archive_bytes, self.input_bytes)
     }
 
+    /// What a step costs that is stored as a delta: the archive's bytes on average, and divided by
+    /// the checkpoint's. `None` where there is none.
+    pub fn delta_cost(&self) -> Option<(u64, f64)> {
+        self.cost(|s| s.base.is_some())
+    }
+
+    /// The same of steps stored in full.
+    pub fn full_cost(&self) -> Option<(u64, f64)> {
+        self.cost(|s| s.base.is_none())
+    }
+
+    fn cost(&self, of: impl Fn(&&StepStats) -> bool) -> Option<(u64, f64)> {
+        let steps: Vec<&StepStats> = self.steps.iter().filter(of).collect();
+        let stored: u64 = steps.iter().map(|s| s.archive_bytes).sum();
+        let bytes: u64 = steps.iter().map(|s| s.input_bytes).sum();
+        (!steps.is_empty()).then(|| (stored / steps.len() as u64, ratio(stored, bytes)))
+    }
+
     /// A page with a plot of size by step and stream and the figures as a table. It refers to
     /// nothing outside itself, and follows the reader's choice of light or dark.
     pub fn to_html(&self, title: &str) -> String {

@@ -16,7 +16,8 @@ STUDIES = ["sem", "xz", "byteplane-xz", "bitplane-xz", "class-group-xz", "expone
 # Form 11, which has a page of its own (docs/FORMAT-DERIVED.md), and which this decoder lacks.
 LACKS = ["derived"]
 BASES = {"delta": "training", "delta-auto": "tuned", "delta-diff": "tuned", "delta-xor": "tuned",
-         "delta-gradient": "clipped", "delta-signed": "training", "delta-sizes": "sizes",
+         "delta-average": "averaged", "delta-gradient": "clipped", "delta-masked": "stepped",
+         "delta-signed": "training", "delta-sizes": "sizes",
          "delta-wide": "wide", "delta-widen": "widened", "branches": "branches"}
 NAMES = {b"back\\slash": b"1", b"line\nend \x1b[2J": b"22", b"not text \xff\xfe": b"333",
          b"nothing": b""}

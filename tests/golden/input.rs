@@ -136,6 +136,19 @@ pub fn quantised(dtype: Dtype) -> Files {
 /// Words of a tensor that has chunks of its own.
 const N: usize = 1 << 14;
 
+/// Weights of many sizes before (0) and after (1) a small step: the smaller a word is, the sooner it
+/// changes.
+pub fn stepped(step: u32) -> Files {
+    let mut rng = Rng::new(81);
+    let mut out = Vec::new();
+    for _ in 0..2 * N {
+        let (x, by) = (rng.normal() as f32 * 0.02, rng.normal() as f32 * 1e-6);
+        let bits = (x + step as f32 * by).to_bits();
+        out.extend_from_slice(&((bits + 0x8000) >> 16).to_le_bytes()[..2]);
+    }
+    one(safetensors(&[("w".into(), "BF16", vec![256, 128], out)]))
+}
+
 /// Matrices before (0) and after (1) they were trained a little: one that is the same, one in
 /// which few words differ, one in which most do.
 pub fn tuned(step: u32) -> Files {
@@ -314,6 +327,30 @@ pub fn clipped(step: u32) -> Files {
         safetensors(&[("up.weight".into(), "F32", shape, data)])
     };
     [("exp_avg.safetensors", m), ("exp_avg_sq.safetensors", v)]
+        .map(|(name, data)| (name.to_owned(), file(data)))
+        .into()
+}
+
+/// Weights and their averaged copy before (0) and after (1) a step.
+pub fn averaged(step: u32) -> Files {
+    let mut rng = Rng::new(82);
+    let [mut w, mut a] = [(); 2].map(|()| Vec::with_capacity(4 * N));
+    for i in 0..N {
+        let (w_i, by, off) = (rng.normal() * 0.02, rng.normal() * 1e-3, rng.normal() * 1e-3);
+        let (mut w_i, mut a_i) = (w_i as f32, (w_i + off) as f32);
+        if step > 0 {
+            w_i += by as f32;
+            a_i =
+                if i % 1000 == 1 { f32::NAN } else { a_i - (1.0 - 0.995f64) as f32 * (a_i - w_i) };
+        }
+        w.extend_from_slice(&w_i.to_le_bytes());
+        a.extend_from_slice(&a_i.to_le_bytes());
+    }
+    let file = |data| {
+        let shape = vec![N as u64 / 64, 64];
+        safetensors(&[("up.weight".into(), "F32", shape, data)])
+    };
+    [("ema.safetensors", a), ("model.safetensors", w)]
         .map(|(name, data)| (name.to_owned(), file(data)))
         .into()
 }

@@ -1,6 +1,7 @@
 """Payloads of chunks: all forms of docs/FORMAT.md but those of the studies."""
 import numpy as np
 from coders import Bits, Reader, check, clustered, frame, lanes, need, plane
+from masked import differing
 from quantised import QUANTISED, quantised
 
 # Bytes of a word and bits of its exponent, 0 where it is no float, by element type.
@@ -10,8 +11,8 @@ TYPES |= {23: (1, 5), 24: (2, 5), 25: (2, 8), 26: (4, 8), 27: (8, 11), 28: (4, 8
 TYPES |= {code: (layout.word, 0) for code, layout in QUANTISED.items()}
 HALVES, F32 = (24, 25), (26,)
 # Bytes of a word of each input (0: as the chunk's), and the element types that it suits.
-PREDICTORS = [((0,), TYPES), ((2, 4), HALVES), ((4,), HALVES), ((2,), F32), ((4, 4, 4), F32)]
-PREDICTORS += [PREDICTORS[4]]
+PREDICTORS = {0: ((0,), TYPES), 1: ((2, 4), HALVES), 2: ((4,), HALVES), 3: ((2,), F32),
+              4: ((4, 4, 4), F32), 5: ((4, 4, 4), F32), 6: ((2,), HALVES), 7: ((4, 4), F32)}
 
 def turned(data, word):
     return np.frombuffer(data, np.uint8).reshape(-1, word)[:, ::-1].tobytes()
@@ -36,7 +37,7 @@ def decode(chunk, length, inputs):
         words = four() if form == 4 else group(reader, n, word)
     else:
         need(form < 9 or dtype in F32, "moments of other than 32 bits")
-        need(form != 7 or b"" < payload[:1] < b"\6", "no such predictor")
+        need(form != 7 or payload and payload[0] in PREDICTORS, "no such predictor")
         widths, suits = PREDICTORS[payload[0]] if form == 7 else ((0,) * max(form - 8, 1), TYPES)
         n, widths = length // w, [width or w for width in widths]
         need([len(x) for x in inputs] == [n * v for v in widths] and dtype in suits, "inputs")
@@ -138,14 +139,15 @@ def widened(x, of_f16):
 def adam(kind, reader, a, b, c):
     """Predictors 4 and 5, and the contexts of their words."""
     order, single, double = reader.int(1), np.float32, np.float64
-    need(order < 3, "no such order")
+    need(order < (4 if kind == 4 else 3), "no such order")
     if kind == 4:
         (beta1, inverse), (beta2, gain) = reader.array(2, "<f8"), reader.array(2, "<f4")
         v0, m0, m1 = f32(a), f32(b), f32(c)
         g = single((double(m1) - beta1 * double(m0)) * inverse)
         v1 = [lambda: single(double(gain * g) * double(g) + double(v0 * beta2)),
               lambda: gain * g * g + v0 * beta2,
-              lambda: single(double(g * g) * double(gain) + double(v0 * beta2))][order]()
+              lambda: single(double(g * g) * double(gain) + double(v0 * beta2)),
+              lambda: single(double(v0) * double(beta2) + double(gain * g * g))][order]()
         e = [x.view(np.uint32).astype(np.int64) >> 23 & 255 for x in (g, m1, v1)]
         return words_of(v1, a), np.clip(e[0] + e[1] - e[2], 0, 255)
     decay, step, bias, eps = reader.array(4, "<f4")
@@ -157,9 +159,15 @@ def adam(kind, reader, a, b, c):
 
 def predict(kind, reader, inputs, bits, exponent):
     """Predictions, and the contexts of their words."""
-    if kind >= 4:
+    if kind in (4, 5):
         return adam(kind, reader, *inputs)
-    x = rounded(inputs[0], exponent) if kind == 2 else inputs[0]
+    if kind == 7:
+        order, (keep, gain) = reader.int(1), reader.array(2, "<f4")
+        a1 = words_of(averaged(order, keep, gain, *map(f32, inputs)), inputs[0])
+        words = np.where(inputs[1] == 0x7F800000, inputs[0], a1)
+        return words, words >> 23 & 255
+    x = widened(inputs[0], exponent == 8) if kind == 6 else inputs[0]
+    x = rounded(x, exponent) if kind in (2, 6) else x
     x = widened(x, reader.int(1)) if kind == 3 else x
     if bits == 8:
         contexts = x & (127 if exponent else 255)
@@ -183,7 +191,7 @@ def magnitude(c, low, bits):
 def delta(reader, n, bits, exponent, inputs):
     prediction, contexts = predict(reader.int(1), reader, inputs, bits, exponent)
     mode, at = reader.int(1), range(n)
-    need(mode < 3, "no such mode")
+    need(mode < 4, "no such mode")
     if mode == 0:
         return prediction
     if mode == 1:
@@ -199,8 +207,9 @@ def delta(reader, n, bits, exponent, inputs):
         at, lows = [sum(steps[: i + 1]) - 1 for i in range(count)], [low for _, low in taken]
         need(at[-1] < n, "a change beyond the last word")
     else:
-        symbols = clustered(reader, contexts)
-        shape = (1, 1) if bits == 64 or n < 4096 else (16, 4) if bits == 32 else (32, 2)
+        at = differing(reader, contexts) if mode == 3 else at
+        symbols = clustered(reader, contexts[at])
+        shape = (1, 1) if bits == 64 or len(at) < 4096 else (16, 4) if bits == 32 else (32, 2)
         lows = lanes(reader, following(symbols + 1 >> 1, bits), *shape)
     words, sign = prediction.tolist(), 1 << bits - 1
     order = lambda x: x ^ (sign - 1) if x & sign else x
@@ -209,9 +218,17 @@ def delta(reader, n, bits, exponent, inputs):
         words[i] = order(order(words[i]) + residual & 2 * sign - 1)
     return np.array(words, np.uint64)
 
+def averaged(order, keep, gain, m0, g):
+    need(order < 7, "no such order")
+    single, double, d = np.float32, np.float64, g - m0
+    return [lambda: single(double(gain) * double(d) + double(m0)), lambda: gain * d + m0,
+            lambda: single(double(-keep) * double(d) + double(g)), lambda: g - keep * d,
+            lambda: single(double(gain) * double(g) + double(keep * m0)),
+            lambda: keep * m0 + gain * g,
+            lambda: single(double(keep) * double(m0) + double(gain * g))][order]()
+
 def gradient(reader, n, m0_words, v0):
     order, (keep, gain, clip) = reader.int(1), reader.array(3, "<f4")
-    need(order < 7, "no such order")
     c = v0.astype(np.int64) >> 23 & 255
     kinds = clustered(reader, c)
     lengths = clustered(reader, kinds)
@@ -223,14 +240,8 @@ def gradient(reader, n, m0_words, v0):
     digits = np.where(lengths > 1, (1 << np.maximum(lengths - 1, 0)) | lows >> 1 << 1 | 1, lengths)
     exponent = np.where(kinds >= 3, kinds - 67 + c // 2 - 127 - (lengths - 1), 0)
     G = np.ldexp(digits * (1.0 - 2 * (lows & 1)), exponent)
-    double, single = np.float64, np.float32
-    g, m0 = single(double(clip) * G), f32(m0_words)
-    d = g - m0
-    m1 = [lambda: single(double(gain) * double(d) + double(m0)), lambda: gain * d + m0,
-          lambda: single(double(-keep) * double(d) + double(g)), lambda: g - keep * d,
-          lambda: single(double(gain) * double(g) + double(keep * m0)),
-          lambda: keep * m0 + gain * g,
-          lambda: single(double(keep) * double(m0) + double(gain * g))][order]()
+    g, m0 = np.float32(np.float64(clip) * G), f32(m0_words)
+    m1 = averaged(order, keep, gain, m0, g)
     words = np.where(kinds == 1, m0_words, words_of(m1, m0_words))
     words[kinds == 2] = raw
     return words

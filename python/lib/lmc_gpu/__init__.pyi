@@ -134,6 +134,7 @@ class Store:
         max_chain: int | None = None,
         keep_last: int | None = None,
         keep_every: int | None = None,
+        state_last: int | None = None,
         method: str = "auto",
         threads: int | None = None,
     ) -> None: ...
@@ -162,6 +163,7 @@ class Store:
         *,
         keep_last: int | None = None,
         keep_every: int | None = None,
+        state_last: int | None = None,
         drop_after: int | None = None,
         dry_run: bool = False,
     ) -> dict[str, Any]: ...

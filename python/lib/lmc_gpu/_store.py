@@ -14,7 +14,7 @@ from ._pack import pack
 from ._pool import Pool
 from ._unpack import assign, unpack
 
-_RULES = ("full_every", "rebase_above", "max_chain", "keep_last", "keep_every")
+_RULES = ("full_every", "rebase_above", "max_chain", "keep_last", "keep_every", "state_last")
 
 
 def _rules(**chosen):
@@ -31,6 +31,8 @@ class Store:
         rebase_above: a delta that takes more than this fraction of a full save is stored in full.
         max_chain: most deltas between a checkpoint and the one stored in full.
         keep_last, keep_every: what `gc` keeps: that many of the highest steps, and the multiples.
+        state_last: of how many of the highest steps `gc` keeps the files of the optimizer's state;
+            older ones keep the others, whose tensors `open` gives.
             Of the rules, those given are kept in the store; the others stay as they are.
         method, threads: how to code, as for `lmc_gpu.compress`.
 
@@ -59,6 +61,7 @@ class Store:
         max_chain=None,
         keep_last=None,
         keep_every=None,
+        state_last=None,
         method="auto",
         threads=None,
     ):
@@ -68,6 +71,7 @@ class Store:
             max_chain=max_chain,
             keep_last=keep_last,
             keep_every=keep_every,
+            state_last=state_last,
         )
         chosen = choices(method=method, threads=threads)
         self.path = os.fspath(path)
@@ -105,18 +109,22 @@ class Store:
         """What the store knows of every step: `step`, `base`, `archive_bytes`, `files`, …."""
         return json.loads(self._native.records())["steps"]
 
-    def gc(self, *, keep_last=None, keep_every=None, drop_after=None, dry_run=False):
+    def gc(
+        self, *, keep_last=None, keep_every=None, state_last=None, drop_after=None, dry_run=False
+    ):
         """Removes steps.
 
         Args:
             keep_last, keep_every: what to keep instead of what the store's rules say.
+            state_last: of how many steps to keep the optimizer's state, likewise.
             drop_after: remove every step above this one, whatever the rules say.
             dry_run: only say what would be removed.
 
         Returns:
-            A dictionary: `steps` that were removed, `kept_as_base`, `files`, `bytes`.
+            A dictionary: `steps` that were removed, `kept_as_base`, `without_state`, `files`,
+            `bytes`.
         """
-        rules = _rules(keep_last=keep_last, keep_every=keep_every)
+        rules = _rules(keep_last=keep_last, keep_every=keep_every, state_last=state_last)
         return json.loads(self._native.gc(rules, drop_after, dry_run))
 
     def stats(self):
@@ -205,7 +213,7 @@ class Checkpointer:
 
     Args:
         dir: the directory, made into a store where it is none.
-        full_every, rebase_above, max_chain, keep_last, keep_every: as for `Store`.
+        full_every, rebase_above, max_chain, keep_last, keep_every, state_last: as for `Store`.
         queue: how many states may wait while one is written.
         max_bytes: most bytes of states that wait and are written; one is always accepted.
         compare_in_memory: whether the copy saved last stays, so that the next one is compared with

@@ -26,6 +26,7 @@ class _Source:
         if found.get("format") != "lmc-gpu-state" or found.get("version") != 1:
             raise UnsupportedError(f"{TREE} is of a version that this package does not read")
         self.tree = found["tree"]
+        self.paths = paths
         self.entries = {}
         for entry in reader.entries.values():
             self.entries[reader.files[entry.file][0], entry.name] = entry
@@ -34,6 +35,11 @@ class _Source:
         """The place of a tensor's bytes."""
         path, name = node["tensor"]
         entry = self.entries.get((path, name))
+        if path not in self.paths:
+            raise UnsupportedError(
+                f"the step has given up the state of its optimizer ({path}), as `state_last` of the "
+                "store has it: Store.open gives the tensors that it kept"
+            )
         if entry is None:
             raise CorruptError(f"{TREE} names a tensor {name!r} in {path} that is not there")
         return entry

@@ -14,6 +14,9 @@ use crate::{
 };
 use std::collections::{HashMap, VecDeque};
 
+/// What first moments are called.
+pub(in crate::archive) const MOMENTS: [&str; 2] = ["exp_avg", "momentum_buffer"];
+
 /// For each tensor that is the weights of a parameter, the names of whose moments begin with this
 /// and a dot.
 pub(in crate::archive) fn states(parsed: &Parsed) -> HashMap<usize, String> {
@@ -28,7 +31,8 @@ pub(in crate::archive) fn states(parsed: &Parsed) -> HashMap<usize, String> {
     for group in &parsed.optimizer {
         for param in &group.params {
             let state = state_of(group, &param.key);
-            let Some(moment) = by_name.get(&format!("{state}.exp_avg")[..]) else { continue };
+            let moment = |leaf: &&str| by_name.get(&format!("{state}.{leaf}")[..]);
+            let Some(moment) = MOMENTS.iter().find_map(moment) else { continue };
             let shape = &parsed.tensors[*moment].shape;
             let named = weights.by_name.get(&param.key[..]).copied();
             let named = named.filter(|&i| parsed.tensors[i].shape == *shape);
@@ -39,6 +43,19 @@ pub(in crate::archive) fn states(parsed: &Parsed) -> HashMap<usize, String> {
         }
     }
     found
+}
+
+/// The state that belongs to a flat group of weights in DeepSpeed's files of optimizer states, which
+/// keep both as lists: `single_partition_of_fp32_groups` up to its stage 2, `fp32_flat_groups` in 3.
+pub(super) fn state_of_group(list: &str, index: &str) -> Option<String> {
+    let (outer, list) = list.rsplit_once('.')?;
+    match list {
+        "single_partition_of_fp32_groups" => {
+            Some(format!("{outer}.base_optimizer_state.state.{index}"))
+        }
+        "fp32_flat_groups" => Some(format!("{outer}.optimizer_state_dict.state.{index}")),
+        _ => None,
+    }
 }
 
 fn state_of(group: &ParamGroup, key: &str) -> String {

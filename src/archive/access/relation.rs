@@ -9,7 +9,7 @@
 //! `master`, `exp_avg`, `exp_avg_sq` with the same tensor names, or an optimizer's state in one
 //! file.
 
-use super::{Input, parameter};
+use super::{Input, average, parameter};
 use crate::{
     Result,
     dtype::Dtype,
@@ -187,18 +187,26 @@ pub(in crate::archive) enum Role {
     Weights = 2,
     /// Narrow copy of the weights.
     Model = 3,
+    /// Averaged copy of the weights, or of their narrow copy where there are no others.
+    Average = 4,
 }
 
-/// Spans of one parameter, by role.
-pub(in crate::archive) type Family = [Option<usize>; 4];
+/// Number of roles.
+pub(in crate::archive) const ROLES: usize = 5;
 
-/// The families among these items that have two members or more, in order of their first.
+/// Spans of one parameter, by role.
+pub(in crate::archive) type Family = [Option<usize>; ROLES];
+
+/// The families among these items that have two members or more, or a first moment, in order of
+/// their first.
 pub(in crate::archive) fn families<'i>(
     items: impl Iterator<Item = (usize, &'i Item)>,
 ) -> Vec<Family> {
+    let items: Vec<(usize, &Item)> = items.collect();
     let mut order: Vec<Family> = Vec::new();
+    let mut family_of: HashMap<usize, usize> = HashMap::new();
     let mut known: HashMap<(String, u64, u64, bool), usize> = HashMap::new();
-    for (i, item) in items {
+    for &(i, item) in &items {
         let Some(name) = item.name.as_ref().filter(|n| !n.is_empty()) else { continue };
         let state = item.state.as_ref();
         let of_state = state.map(|s| (Role::Model, format!("{}\0{s}", item.file)));
@@ -206,7 +214,9 @@ pub(in crate::archive) fn families<'i>(
             continue;
         };
         let fits = match role {
-            Role::Model => matches!(item.span.dtype, Dtype::BF16 | Dtype::F16 | Dtype::F32),
+            Role::Model | Role::Average => {
+                matches!(item.span.dtype, Dtype::BF16 | Dtype::F16 | Dtype::F32)
+            }
             _ => item.span.dtype == Dtype::F32,
         };
         // A model kept in 32 bits is the weights.
@@ -223,23 +233,86 @@ pub(in crate::archive) fn families<'i>(
                 order.len() - 1
             },
         );
-        order[at][role as usize].get_or_insert(i);
+        if *order[at][role as usize].get_or_insert(i) == i {
+            family_of.insert(i, at);
+        }
     }
-    order.retain(|family| family.iter().flatten().count() > 1);
+    add_averages(&items, &mut order, family_of);
+    let first = Role::First as usize;
+    order.retain(|family| family[first].is_some() || family.iter().flatten().count() > 1);
     order
+}
+
+/// Joins averaged copies of weights to the families of these, or to them alone.
+fn add_averages(
+    items: &[(usize, &Item)],
+    order: &mut Vec<Family>,
+    mut family_of: HashMap<usize, usize>,
+) {
+    let named = |item: &Item| item.name.clone().filter(|n| !n.is_empty());
+    let mut copies: Vec<(usize, &Item, String)> = Vec::new();
+    for &(i, item) in items {
+        let key = named(item).and_then(|name| average::copied(&item.file, &name));
+        copies.extend(key.map(|key| (i, item, key)));
+    }
+    if copies.is_empty() {
+        return;
+    }
+    let mut weights: HashMap<String, (usize, &Item)> = HashMap::new();
+    for &(i, item) in items {
+        let Some(name) = named(item).filter(|n| average::copied(&item.file, n).is_none()) else {
+            continue;
+        };
+        let own = family_of.get(&i).map(|&at| &order[at]);
+        if own
+            .is_some_and(|f| [Role::First, Role::Second].iter().any(|&r| f[r as usize] == Some(i)))
+        {
+            continue;
+        }
+        for key in average::keys(&item.file, &name) {
+            weights.entry(key).or_insert((i, item));
+        }
+    }
+    for (i, item, key) in copies {
+        let Some(&(of, weight)) = weights.get(&key) else { continue };
+        let role = match weight.span.dtype {
+            Dtype::F32 => Role::Weights,
+            Dtype::BF16 | Dtype::F16 => Role::Model,
+            _ => continue,
+        };
+        let alike = self::key(&item.span) == self::key(&weight.span);
+        let own = family_of.get(&i).copied();
+        let has_others = own.is_some_and(|at| order[at].iter().flatten().count() > 1);
+        if !alike || item.span.row_words != weight.span.row_words || has_others {
+            continue;
+        }
+        if let Some(at) = own {
+            order[at] = Family::default();
+        }
+        let at = *family_of.entry(of).or_insert_with(|| {
+            order.push(Family::default());
+            order.len() - 1
+        });
+        if *order[at][role as usize].get_or_insert(of) == of {
+            order[at][Role::Average as usize].get_or_insert(i);
+        }
+    }
 }
 
 /// The role of a tensor and a name for its parameter.
 fn role_of(file: &str, name: &str) -> Option<(Role, String)> {
     if let Some((state, leaf)) = name.rsplit_once('.') {
         let role = match leaf {
-            "exp_avg" => Some(Role::First),
+            _ if parameter::MOMENTS.contains(&leaf) => Some(Role::First),
             "exp_avg_sq" => Some(Role::Second),
-            "master_param" | "fp32_param" | "master" => Some(Role::Weights),
+            "master_param" | "fp32_param" | "master" | "param" => Some(Role::Weights),
             _ => None,
         };
         if let Some(role) = role {
             return Some((role, format!("{file}\0{state}")));
+        }
+        if let Some(state) = parameter::state_of_group(state, leaf) {
+            return Some((Role::Weights, format!("{file}\0{state}")));
         }
     }
     let (dir, leaf) = file.rsplit_once('/').unwrap_or(("", file));
@@ -247,7 +320,7 @@ fn role_of(file: &str, name: &str) -> Option<(Role, String)> {
     let tokens = stem.split("-of-").next().unwrap_or(stem);
     let tokens = tokens.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-');
     let role = match &tokens.to_ascii_lowercase().replace('-', "_")[..] {
-        "exp_avg" | "optimizer_exp_avg" => Role::First,
+        "exp_avg" | "optimizer_exp_avg" | "momentum_buffer" => Role::First,
         "exp_avg_sq" | "optimizer_exp_avg_sq" => Role::Second,
         "master" | "fp32" | "master_weights" | "fp32_weights" | "optimizer_master" => Role::Weights,
         "model" | "pytorch_model" | "weights" | "params" => Role::Model,
@@ -257,52 +330,4 @@ fn role_of(file: &str, name: &str) -> Option<(Role, String)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn item(file: &str, name: Option<&str>, dtype: Dtype, offset: u64, len: u64) -> Item {
-        let span = Span { offset, len, dtype, row_words: 0, big_endian: false };
-        Item { span, file: file.into(), name: name.map(str::to_owned), place: None, state: None }
-    }
-
-    #[test]
-    fn spans_find_their_base_by_name_then_by_order() {
-        let f32 = Dtype::F32;
-        let base = [
-            item("a", None, Dtype::BYTES, 0, 8),
-            item("a", Some("x"), f32, 8, 40),
-            item("a", Some("y"), f32, 48, 40),
-            item("b", Some("z"), f32, 88, 40),
-            item("b", Some("old"), f32, 128, 80),
-            item("b", Some("kind"), f32, 208, 80),
-        ];
-        let new = [
-            item("a", None, Dtype::BYTES, 0, 8),
-            item("a", Some("y"), f32, 8, 40),
-            item("a", Some("z"), f32, 48, 40),
-            item("a", Some("x"), f32, 88, 40),
-            item("b", Some("new"), f32, 128, 80),
-            item("b", Some("kind"), Dtype::BF16, 208, 40),
-            item("b", Some("other"), f32, 248, 44),
-        ];
-        let at = |l: &Option<Link>| l.map(|l| l.offset);
-        let found: Vec<_> = links(&new, &base).iter().map(at).collect();
-        assert_eq!(found, [None, Some(48), Some(88), Some(8), Some(128), Some(208), None]);
-    }
-
-    #[test]
-    fn families_are_found_across_files_and_inside_one() {
-        let (f32, bf16) = (Dtype::F32, Dtype::BF16);
-        let items = [
-            item("s/exp_avg.safetensors", Some("w"), f32, 0, 400),
-            item("s/exp_avg_sq.safetensors", Some("w"), f32, 400, 400),
-            item("s/master.safetensors", Some("w"), f32, 800, 400),
-            item("s/model-00001-of-00002.safetensors", Some("w"), bf16, 1200, 200),
-            item("t.pt", Some("optimizer.state.3.exp_avg"), f32, 1400, 400),
-            item("t.pt", Some("optimizer.state.3.exp_avg_sq"), f32, 1800, 400),
-            item("t.pt", Some("optimizer.state.4.exp_avg_sq"), f32, 2200, 400),
-        ];
-        let found = families(items.iter().enumerate());
-        assert_eq!(found, [[Some(1), Some(0), Some(2), Some(3)], [Some(5), Some(4), None, None]]);
-    }
-}
+mod tests;

@@ -6,6 +6,9 @@
 //! step more                    new m, w from its base and the new m and v
 //! ```
 //!
+//! Averaged copies come last: one from its base and the weights, or near them. Where there is no
+//! second moment, a first one is told by the base's first moment how large its gradient is.
+//!
 //! Whether a step of the optimizer leads from the base to the checkpoint is found out from a
 //! stretch in the middle of the parameter, once for each.
 
@@ -19,12 +22,14 @@ use crate::{
     archive::access::{
         Input,
         base::Base,
-        relation::{Family, Link, Role},
+        relation::{Family, Link, ROLES, Role},
     },
     codec::Predictor,
     container::{Origin, Piece},
+    dtype::Dtype,
     predict::{
         adam::{self, Hints, Sample, Second, Weights},
+        average,
         gradient::{self, Fold},
     },
     simd::Level,
@@ -55,6 +60,7 @@ struct Step {
     fold: Option<Fold>,
     second: Option<Second>,
     weights: Option<Weights>,
+    average: Option<Fold>,
 }
 
 impl Siblings {
@@ -71,20 +77,30 @@ impl Siblings {
         let Some(base) = base else { return Ok(()) };
         let mut tried: Vec<Weights> = Vec::new();
         let mut folds: Vec<Fold> = Vec::new();
+        let mut averages: Vec<Fold> = Vec::new();
         let mut missed = 0;
         let mut hints = hints.clone();
         for (family, step) in self.families.iter().zip(&mut self.steps) {
             let read = |role: Role| Stretch::read(input, base, large, family[role as usize]);
-            let (Some(v), Some(m)) = (read(Role::Second)?, read(Role::First)?) else { continue };
-            let stretch = gradient::Stretch { m0: &m.base, m1: &m.new };
-            let betas = if missed < MISSES { hints.first_betas() } else { Vec::new() };
-            step.fold = gradient::find(level, stretch, &betas, &folds);
-            missed += usize::from(step.fold.is_none());
-            if let Some(found) = step.fold.filter(|s| !folds.contains(s)) {
-                folds.insert(0, found);
-                folds.truncate(REMEMBERED);
+            let (v, m) = (read(Role::Second)?, read(Role::First)?);
+            let w = match family[Role::Average as usize] {
+                Some(_) => read(Role::Weights)?,
+                None if v.is_some() && m.is_some() => read(Role::Weights)?,
+                None => None,
+            };
+            if let (Some(a), Some(w)) = (read(Role::Average)?, &w) {
+                let stretch = average::Stretch { a0: &a.base, a1: &a.new, w1: &w.new };
+                step.average = average::find(level, stretch, &averages);
+                remember(step.average, &mut averages);
             }
-            let w = read(Role::Weights)?;
+            let Some(m) = m else { continue };
+            let stretch = gradient::Stretch { m0: &m.base, m1: &m.new };
+            let alone = v.is_none();
+            let betas = if missed < MISSES { hints.first_betas(alone) } else { Vec::new() };
+            step.fold = gradient::find(level, stretch, &betas, alone, &folds);
+            missed += usize::from(step.fold.is_none());
+            remember(step.fold, &mut folds);
+            let Some(v) = v else { continue };
             let none = Stretch::default();
             let weights = w.as_ref().unwrap_or(&none);
             let sample = Sample {
@@ -105,20 +121,16 @@ impl Siblings {
             if w.is_some() {
                 step.weights = adam::find_weights(level, &sample, &hints, betas, &tried);
             }
-            if let Some(found) = step.weights.filter(|s| !tried.contains(s)) {
-                tried.insert(0, found);
-                tried.truncate(REMEMBERED);
-            }
+            remember(step.weights, &mut tried);
         }
         // What was found in later families may do for the first ones.
         for (family, step) in self.families.iter().zip(&mut self.steps) {
             if step.fold.is_none()
                 && !folds.is_empty()
-                && family[Role::Second as usize].is_some()
                 && let Some(m) = Stretch::read(input, base, large, family[Role::First as usize])?
             {
                 let stretch = gradient::Stretch { m0: &m.base, m1: &m.new };
-                step.fold = gradient::find(level, stretch, &[], &folds);
+                step.fold = gradient::find(level, stretch, &[], false, &folds);
             }
         }
         Ok(())
@@ -135,19 +147,21 @@ impl Siblings {
         &self,
         f: usize,
         large: &[Large],
-        mut members: [Option<Vec<ChunkPlan>>; 4],
+        mut members: [Option<Vec<ChunkPlan>>; ROLES],
         derived: Vec<Vec<ChunkPlan>>,
     ) -> Vec<Vec<ChunkPlan>> {
         let family = &self.families[f];
         let step = self.steps.get(f).copied().unwrap_or_default();
-        let order = match (step.second, step.fold) {
-            (Some(_), _) | (_, Some(_)) => [Role::First, Role::Second, Role::Weights, Role::Model],
-            (None, None) => [Role::Second, Role::First, Role::Weights, Role::Model],
+        let (first, next) = match (step.second, step.fold) {
+            (Some(_), _) | (_, Some(_)) => (Role::First, Role::Second),
+            (None, None) => (Role::Second, Role::First),
         };
+        let order = [first, next, Role::Weights, Role::Model, Role::Average];
         let n = members.iter().flatten().map(Vec::len).max().unwrap_or(0);
         let mut groups = Vec::with_capacity(n);
         for k in 0..n {
-            let mut group = Group { family, large, step, stored: [None; 4], bases: [None; 4] };
+            let mut group =
+                Group { family, large, step, stored: [None; ROLES], bases: [None; ROLES] };
             for role in order {
                 let chunk = members[role as usize].as_ref().and_then(|m| m.get(k));
                 let large = family[role as usize].map(|i| &large[i]);
@@ -156,7 +170,7 @@ impl Siblings {
                     .filter(|(_, dtype)| *dtype == chunk.dtype)
                     .map(|(piece, _)| piece);
             }
-            let mut chunks: Vec<ChunkPlan> = Vec::with_capacity(4);
+            let mut chunks: Vec<ChunkPlan> = Vec::with_capacity(ROLES);
             for role in order {
                 let taken = members[role as usize].as_mut().and_then(|m| m.get_mut(k));
                 let Some(chunk) = taken else { continue };
@@ -183,15 +197,23 @@ impl Siblings {
     }
 }
 
+/// Puts scalars that did in front of those that are tried first.
+fn remember<T: PartialEq>(found: Option<T>, all: &mut Vec<T>) {
+    if let Some(found) = found.filter(|s| !all.contains(s)) {
+        all.insert(0, found);
+        all.truncate(REMEMBERED);
+    }
+}
+
 /// One group while it is put together.
 struct Group<'g> {
     family: &'g Family,
     large: &'g [Large],
     step: Step,
     /// Pieces of the members so far.
-    stored: [Option<Piece>; 4],
+    stored: [Option<Piece>; ROLES],
     /// Pieces of the base for every member.
-    bases: [Option<Piece>; 4],
+    bases: [Option<Piece>; ROLES],
 }
 
 impl Group<'_> {
@@ -208,9 +230,9 @@ impl Group<'_> {
                     chunk.offer(Predictor::Moment, &[v]);
                 }
                 let v0 = self.bases[Role::Second as usize];
-                if let (Some(s), Some(m0), Some(v0)) = (self.step.fold, base, v0) {
-                    let v0 = chunk.know(BASE, vec![v0]);
-                    chunk.offer(Predictor::Gradient(s), &[m0, v0]);
+                if let (Some(s), Some(m0)) = (self.step.fold, base) {
+                    let size = v0.map_or(m0, |v0| chunk.know(BASE, vec![v0]));
+                    chunk.offer(Predictor::Gradient(s), &[m0, size]);
                 }
             }
             Role::Second => {
@@ -241,6 +263,15 @@ impl Group<'_> {
                 {
                     chunk.offer(Predictor::Signed, &[base, m]);
                 }
+            }
+            Role::Average => {
+                let own = self.large[self.family[role as usize].unwrap_or(0)].span.dtype;
+                let of = if own == Dtype::F32 { Role::Weights } else { Role::Model };
+                let Some(w) = sibling(chunk, of) else { return };
+                if let (Some(s), Some(a0)) = (self.step.average, base) {
+                    chunk.offer(Predictor::Average(s), &[a0, w]);
+                }
+                chunk.offer(Predictor::Base, &[w]);
             }
         }
     }

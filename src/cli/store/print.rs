@@ -30,13 +30,14 @@ pub fn policy(store: &Store, output: &Output) -> Result<()> {
         || {
             format!(
                 "{} is a store: full every {}, rebase above {}, chains of {} at most, \
-                 keep last: {}, keep every: {}",
+                 keep last: {}, keep every: {}, state last: {}",
                 shown(&store.root().display().to_string()),
                 p.full_every,
                 p.rebase_above,
                 p.max_chain,
                 named(p.keep_last),
-                named(p.keep_every)
+                named(p.keep_every),
+                named(p.state_last)
             )
         },
     )
@@ -181,6 +182,10 @@ pub fn removed(removed: &Removed, dry_run: bool, output: &Output) -> Result<()> 
             if !removed.kept_as_base.is_empty() {
                 text += &format!("; {} stay as bases", numbers(&removed.kept_as_base));
             }
+            if !removed.without_state.is_empty() {
+                let steps = numbers(&removed.without_state);
+                text += &format!("; {steps} stay without their optimizer's state");
+            }
             text
         },
     )
@@ -217,6 +222,12 @@ pub fn stats(stats: &Stats, plot: Option<&Path>, output: &Output) -> Result<()> 
                 size(stats.archive_bytes),
                 stats.ratio()
             );
+            for (kind, cost) in [("in full", stats.full_cost()), ("as a delta", stats.delta_cost())]
+            {
+                if let Some((bytes, ratio)) = cost {
+                    text += &format!("\na step {kind} takes {} ({ratio:.4})", size(bytes));
+                }
+            }
             if stats.unreadable > 0 {
                 text += &format!("; {} records cannot be read", stats.unreadable);
             }

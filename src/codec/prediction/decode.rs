@@ -1,8 +1,8 @@
 //! Payload → chunk of which something is known.
 
 use super::{
-    KnownScratch, Mode, Predictor, gradient, little_endian, moment, quantise, residual, sparse,
-    word_len,
+    KnownScratch, Mode, Predictor, gradient, little_endian, mask, moment, quantise, residual,
+    sparse, word_len,
 };
 use crate::{
     Error, Result,
@@ -137,13 +137,17 @@ fn decode_residual(
     let word = word_len(spec);
     let (&mode, payload) = payload.split_first()?;
     let mode = Mode::from_code(mode)?;
-    let KnownScratch { predicted, contexts, residual, .. } = buffers;
+    let KnownScratch { predicted, contexts, residual, masked, .. } = buffers;
     let predicted = predictor.predict(level, spec, inputs, out.len(), predicted, contexts);
     if mode == Mode::Dense {
         predictor.contexts(level, spec, inputs, predicted, contexts);
         return residual::decode(level, word, payload, predicted, contexts, residual, out);
     }
     out.copy_from_slice(predicted);
+    if mode == Mode::Masked {
+        predictor.contexts(level, spec, inputs, predicted, contexts);
+        return mask::decode(level, word, payload, contexts, residual, masked, out);
+    }
     match mode {
         Mode::Equal => payload.is_empty().then_some(()),
         _ => sparse::decode(level, word, payload, residual, out),

@@ -10,12 +10,16 @@ pub enum Mode {
     Sparse = 1,
     /// Of every word.
     Dense = 2,
+    /// Of the words that differ, which their contexts help to tell.
+    Masked = 3,
 }
 
 impl Mode {
     /// The mode with this number.
     pub fn from_code(code: u8) -> Option<Mode> {
-        [Mode::Equal, Mode::Sparse, Mode::Dense].into_iter().find(|m| *m as u8 == code)
+        [Mode::Equal, Mode::Sparse, Mode::Dense, Mode::Masked]
+            .into_iter()
+            .find(|m| *m as u8 == code)
     }
 }
 
@@ -25,10 +29,12 @@ pub fn describe(payload: &[u8]) -> &'static str {
     match (payload.first(), mode) {
         (Some(0 | 1), Some(Mode::Equal)) => "unchanged",
         (Some(0 | 1), Some(Mode::Sparse)) => "diff, sparse",
+        (Some(0 | 1), Some(Mode::Masked)) => "diff, masked",
         (Some(0 | 1), _) => "diff",
         (Some(2 | 6), _) => "cast",
         (Some(3), _) => "widen",
         (Some(4 | 5), _) => "adam",
+        (Some(7), _) => "average",
         _ => "unknown",
     }
 }

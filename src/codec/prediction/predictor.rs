@@ -10,6 +10,7 @@
 //!                    exp_avg                          β₂ and 1−β₂ (f32 each)
 //! 5       weights    base, exp_avg, exp_avg_sq        order (1), decay, step, bias, eps (f32 each)
 //! 6       convert    words of the other 16-bit type   –
+//! 7       average    base, weights                    order (1), keep, gain (f32 each)
 //! ```
 
 use super::{Quantise, word_len};
@@ -18,8 +19,9 @@ use crate::{
     dtype::{Dtype, Fields},
     predict::{
         adam::{self, SECOND_ORDERS, Second, SecondInputs, WEIGHT_ORDERS, WeightInputs, Weights},
+        average,
         cast::{self, Narrow},
-        gradient::Fold,
+        gradient::{FOLD_ORDERS, Fold},
     },
     simd::{Level, for_every_level, prefetch},
 };
@@ -47,6 +49,8 @@ pub enum Predictor {
     Second(Second),
     /// By the optimizer's update of the weights.
     Weights(Weights),
+    /// As the average of the base's words and of weights.
+    Average(Fold),
     /// A first moment whose size the second one tells: not a prediction but contexts.
     Moment,
     /// A first moment as the gradient that made it of the base's, and the base's second moment,
@@ -71,6 +75,7 @@ impl Predictor {
         match self {
             Predictor::Second(_)
             | Predictor::Weights(_)
+            | Predictor::Average(_)
             | Predictor::Gradient(_)
             | Predictor::Quantise(_) => true,
             Predictor::Base
@@ -90,7 +95,7 @@ impl Predictor {
             (Predictor::Base, 4) => &[4],
             (Predictor::Base, _) => &[8],
             (Predictor::Signed, _) => &[2, 4],
-            (Predictor::Gradient(_), _) => &[4, 4],
+            (Predictor::Gradient(_) | Predictor::Average(_), _) => &[4, 4],
             (Predictor::Narrow | Predictor::Moment, _) => &[4],
             (Predictor::Widen(_) | Predictor::Convert, _) => &[2],
             // Knows itself.
@@ -167,6 +172,7 @@ impl Predictor {
                 let from = if spec.dtype == Dtype::F16 { Narrow::Bf16 } else { Narrow::F16 };
                 cast::convert_narrow(level, from, other, buffer);
             }
+            (Predictor::Average(s), [a0, w1]) => average::average(level, s, a0, w1, buffer),
             (Predictor::Second(s), &[v0, m0, m1]) => {
                 adam::second(level, s, SecondInputs { v0, m0, m1 }, buffer, contexts);
             }
@@ -242,6 +248,11 @@ impl Predictor {
                     out.extend_from_slice(&x.to_le_bytes());
                 }
             }
+            Predictor::Average(s) => {
+                out.extend_from_slice(&[7, s.order]);
+                out.extend_from_slice(&s.keep.to_le_bytes());
+                out.extend_from_slice(&s.gain.to_le_bytes());
+            }
             // Have forms of their own.
             Predictor::Moment | Predictor::Gradient(_) | Predictor::Quantise(_) => {}
             Predictor::Convert => out.push(6),
@@ -283,6 +294,13 @@ impl Predictor {
                 (order < WEIGHT_ORDERS).then_some(Predictor::Weights(s))?
             }
             6 => Predictor::Convert,
+            7 => {
+                let [order] = take(payload)?;
+                let keep = f32::from_le_bytes(take(payload)?);
+                let gain = f32::from_le_bytes(take(payload)?);
+                let s = Fold { order, keep, gain, clip: 1.0 };
+                (order < FOLD_ORDERS).then_some(Predictor::Average(s))?
+            }
             _ => return None,
         })
     }

@@ -93,6 +93,18 @@ pub fn encode(
     buffers: &mut Buffers,
     out: &mut Vec<u8>,
 ) {
+    encode_in(level, word, plane::lanes_for(contexts.len()), contexts, buffers, out);
+}
+
+/// [`encode`] with a stream of so many lanes.
+pub fn encode_in(
+    level: Level,
+    word: usize,
+    lanes: rans::Lanes,
+    contexts: &[u8],
+    buffers: &mut Buffers,
+    out: &mut Vec<u8>,
+) {
     let Buffers { symbols, bits, coder, delta: deltas, classes: clustered, joint, .. } = buffers;
     let n = contexts.len();
     // Clusters rest on all of a small chunk, else on 64 words of every 256 or 512.
@@ -102,7 +114,7 @@ pub fn encode(
         _ => 8,
     };
     joint.count(level, contexts, symbols, 64, step);
-    encode_symbols(level, joint, symbols, contexts, clustered, coder, out);
+    encode_symbols_in(level, lanes, joint, symbols, contexts, clustered, coder, out);
     if in_lanes(word, n) {
         return lanes::write(level, word, deltas, symbols, out);
     }
@@ -142,6 +154,21 @@ pub fn encode_symbols(
     coder: &mut CoderScratch,
     out: &mut Vec<u8>,
 ) {
+    let lanes = plane::lanes_for(symbols.len());
+    encode_symbols_in(level, lanes, joint, symbols, contexts, clustered, coder, out);
+}
+
+#[allow(clippy::too_many_arguments, reason = "as encode_symbols")]
+fn encode_symbols_in(
+    level: Level,
+    lanes: rans::Lanes,
+    joint: &Joint,
+    symbols: &[u8],
+    contexts: &[u8],
+    clustered: &mut Vec<u8>,
+    coder: &mut CoderScratch,
+    out: &mut Vec<u8>,
+) {
     let n = symbols.len();
     let clusters = Clusters::of(joint);
     words::clusters(level, &clusters.starts, contexts, clustered);
@@ -149,7 +176,6 @@ pub fn encode_symbols(
     counts.resize(clusters.starts.len() + 1, [0; 256]);
     histogram::mark_contexts(level, symbols, clustered, &mut counts);
     let tables: Vec<Table> = counts.into_iter().filter_map(table_of).collect();
-    let lanes = plane::lanes_for(n);
     out.push(tables.len() as u8);
     out.extend_from_slice(&clusters.starts);
     out.push(lanes.log2());

@@ -134,6 +134,68 @@ fn few_changes_cost_about_their_entropy() {
     assert_eq!(len, 2);
 }
 
+/// Weights in bf16 before and after a small step of 32-bit ones, and how many words changed.
+fn stepped(n: usize, step: f32) -> (Vec<u8>, Vec<u8>, usize) {
+    let mut next = noise(5);
+    let mut normal = || (0..8).map(|_| (next() >> 8) as f32 / (1 << 24) as f32 - 0.5).sum::<f32>();
+    let (mut base, mut new) = (Vec::new(), Vec::new());
+    for _ in 0..n {
+        let w = normal() * 0.02;
+        let moved = w + normal() * step;
+        base.extend_from_slice(&half::bf16::from_f32(w).to_le_bytes());
+        new.extend_from_slice(&half::bf16::from_f32(moved).to_le_bytes());
+    }
+    let changed = base.as_chunks::<2>().0.iter().zip(new.as_chunks::<2>().0);
+    let changed = changed.filter(|(a, b)| a != b).count();
+    (base, new, changed)
+}
+
+#[test]
+fn small_steps_cost_what_the_size_of_words_leaves_open() {
+    let spec = spec(Dtype::BF16, false);
+    for (step, share, most) in [(3.3e-7, 0.012, 0.92), (9.5e-7, 0.033, 0.80), (2.7e-6, 0.08, 0.70)]
+    {
+        let (base, new, changed) = stepped(256 << 10, step);
+        let found = changed as f64 / (256 << 10) as f64;
+        assert!((found / share - 1.0).abs() < 0.3, "{found}");
+        let (form, len) =
+            round_trip(&spec, Method::Auto, &new, &[&base], &[offer(Predictor::Base, &[0])]);
+        assert_eq!(form, Form::Delta);
+        assert!((len as f64) < most * changed as f64, "{found}: {}", len as f64 / changed as f64);
+    }
+}
+
+#[test]
+fn words_that_change_side_by_side_cost_less_than_words_apart() {
+    let (base, mut new, _) = stepped(256 << 10, 1e-2);
+    // One row of 512 words in 100 changed, as of an embedding.
+    let rows = base.chunks(1024).zip(new.chunks_mut(1024)).enumerate();
+    rows.filter(|(i, _)| i % 100 != 7).for_each(|(_, (base, new))| new.copy_from_slice(base));
+    let spec = spec(Dtype::BF16, false);
+    let (_, together) =
+        round_trip(&spec, Method::Auto, &new, &[&base], &[offer(Predictor::Base, &[0])]);
+    let (base, new, changed) = stepped(256 << 10, 1.2e-6);
+    let (_, apart) =
+        round_trip(&spec, Method::Auto, &new, &[&base], &[offer(Predictor::Base, &[0])]);
+    assert!(together < 2 * 6 * 512 && together < apart, "{together} {apart} {changed}");
+}
+
+#[test]
+fn masked_chunks_of_every_word_round_trip() {
+    for dtype in [Dtype::U8, Dtype::F8_E4M3, Dtype::BF16, Dtype::F16, Dtype::F32, Dtype::F64] {
+        for n in [1000, 8192, 70_000] {
+            for changed in [30, 300] {
+                let (base, new) = pair(dtype.word_len(), n, changed, 3);
+                for big_endian in [false, true] {
+                    let spec = spec(dtype, big_endian);
+                    let offers = [offer(Predictor::Base, &[0])];
+                    round_trip(&spec, Method::Auto, &new, &[&base], &offers);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_useless_base_costs_nothing() {
     let (base, _) = pair(4, 5000, 0, 1);

@@ -94,12 +94,30 @@ fn large(d: i32) -> u8 {
 /// The cluster of every context: the number of clusters that start at it or below, but for the
 /// first.
 pub fn clusters(level: Level, starts: &[u8], contexts: &[u8], out: &mut Vec<u8>) {
+    let mut table = [0; 256];
+    for &start in starts {
+        table[usize::from(start)..].iter_mut().for_each(|cluster: &mut u8| *cluster += 1);
+    }
     out.resize(contexts.len(), 0);
-    let done = dispatch!(level,
-        Avx512 => avx512::look_up(starts, contexts, out),
-        _ => 0,
-    );
+    let done = in_registers(level, &table, contexts, out);
     count_starts(level, starts, &contexts[done..], &mut out[done..]);
+}
+
+/// What a table has for every context.
+pub fn look_up(level: Level, table: &[u8; 256], contexts: &[u8], out: &mut Vec<u8>) {
+    out.resize(contexts.len(), 0);
+    let done = in_registers(level, table, contexts, out);
+    for (out, &context) in out[done..].iter_mut().zip(&contexts[done..]) {
+        *out = table[usize::from(context)];
+    }
+}
+
+/// Looks up the first contexts where a table fits registers. Returns how many.
+fn in_registers(level: Level, table: &[u8; 256], contexts: &[u8], out: &mut [u8]) -> usize {
+    dispatch!(level,
+        Avx512 => avx512::look_up(table, contexts, out),
+        _ => 0,
+    )
 }
 
 for_every_level! {

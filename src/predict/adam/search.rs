@@ -25,12 +25,15 @@ pub struct Hints {
 }
 
 impl Hints {
-    /// Likely decay rates of the first moment, best first.
-    pub fn first_betas(&self) -> Vec<f64> {
+    /// Likely decay rates of the first moment, best first; with `alone`, of moments that have no
+    /// second one.
+    pub fn first_betas(&self, alone: bool) -> Vec<f64> {
         let mut found: Vec<f64> = Vec::new();
-        for [beta, _] in self.betas.iter().chain(&BETAS) {
-            if !found.contains(beta) {
-                found.push(*beta);
+        // Lion folds gradients in at the second of its rates.
+        let others = self.betas.iter().map(|b| b[1]).chain(MOMENTA).filter(|_| alone);
+        for beta in others.chain(self.betas.iter().chain(&BETAS).map(|b| b[0])) {
+            if !found.contains(&beta) {
+                found.push(beta);
             }
         }
         found
@@ -61,6 +64,8 @@ const BETAS: [[f64; 2]; 9] = [
     [0.8, 0.99],
     [0.5, 0.999],
 ];
+/// Decay rates of momentum, of Lion and of Muon.
+const MOMENTA: [f64; 4] = [0.9, 0.95, 0.99, 0.98];
 /// Words that a set of scalars is tried on.
 const TRIED: usize = 2048;
 

@@ -50,15 +50,22 @@ const FEW: u64 = 12 * BIT;
 const RAW: u32 = 32;
 
 /// The scalars with which gradients are shortest, if they are short. `betas` are decay rates that
-/// are likely, best first; `tried` are scalars that did for other tensors.
-pub fn find(level: Level, stretch: Stretch, betas: &[f64], tried: &[Fold]) -> Option<Fold> {
+/// are likely, best first; `tried` are scalars that did for other tensors. Of averages alone, or,
+/// with `sums`, also of moments to which gradients are added as they are.
+pub fn find(
+    level: Level,
+    stretch: Stretch,
+    betas: &[f64],
+    sums: bool,
+    tried: &[Fold],
+) -> Option<Fold> {
     float_state::with_default(|| {
         let mut search = Search::new(level, stretch, tried.first().copied(), betas)?;
         for s in tried {
             search.attempt(*s);
         }
         if search.least() > FEW {
-            search.attempt_rates(betas);
+            search.attempt_rates(betas, sums);
         }
         search.best.filter(|(cost, _)| *cost < MOST).map(|(_, s)| s)
     })
@@ -126,15 +133,21 @@ impl Search {
         cost
     }
 
-    fn attempt_rates(&mut self, betas: &[f64]) {
+    fn attempt_rates(&mut self, betas: &[f64], sums: bool) {
         for &beta in betas {
             // Rounded decay rates differ from one kind of order to the other, by as much as results
             // do.
-            let kinds = [0, 4].map(|order| Fold::new(order, beta, 1.0));
-            let costs = kinds.map(|s| self.attempt(s));
-            if costs.iter().all(|&cost| cost > FEW) {
+            let mut kinds = [0, 4].map(|order| Fold::new(order, beta, 1.0)).to_vec();
+            if sums {
+                kinds.extend([5, 6].map(|order| Fold::sum(order, beta, 1.0)));
+            }
+            let least = kinds.iter().map(|s| self.attempt(*s)).min();
+            if least.is_none_or(|cost| cost > FEW) {
                 for clip in self.factors(kinds[0]) {
-                    kinds.iter().for_each(|s| self.refine(Fold { clip, ..*s }));
+                    kinds[..2].iter().for_each(|s| self.refine(Fold { clip, ..*s }));
+                }
+                for clip in kinds.get(2).map_or(Vec::new(), |s| self.factors(*s)) {
+                    kinds[2..].iter().for_each(|s| self.refine(Fold { clip, ..*s }));
                 }
             }
             if self.least() < FEW {
@@ -142,6 +155,9 @@ impl Search {
             }
         }
         let Some((_, s)) = self.best.filter(|(cost, _)| *cost < MOST) else { return };
+        if s.gain == 1.0 {
+            return [5, 6].iter().for_each(|&order| _ = self.attempt(Fold { order, ..s }));
+        }
         for &beta in betas {
             if [0, 4].iter().any(|&order| Fold::new(order, beta, s.clip) == s) {
                 for order in 0..FOLD_ORDERS {
@@ -200,9 +216,17 @@ impl Search {
     /// Tries scalars, then those whose factor fits the gradients that are short with them, then
     /// neighbours of that factor.
     fn refine(&mut self, mut s: Fold) {
-        if self.attempt(s) > HOPELESS {
+        // Where nothing else is rounded, gradients are short with the very factor alone.
+        let near = (-6..=6).map(|ulps| {
+            let clip = f32::from_bits(s.clip.to_bits().wrapping_add_signed(ulps));
+            let near = Fold { clip, ..s };
+            (self.attempt(near), near)
+        });
+        let Some(found) = near.min_by_key(|(cost, _)| *cost) else { return };
+        if found.0 > HOPELESS {
             return;
         }
+        s = found.1;
         for _ in 0..3 {
             let Some(clip) = self.fit(s).filter(|&clip| clip != s.clip) else { break };
             s.clip = clip;

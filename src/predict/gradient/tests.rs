@@ -105,7 +105,19 @@ fn scalars_are_found_to_the_last_bit() {
         let s = Fold::new(order, beta, clip);
         let (m0, m1) = moments(s, 16384, n_summed);
         let stretch = Stretch { m0: &m0, m1: &m1 };
-        let found = find(Level::best(), stretch, &[0.8, 0.9, 0.95, 0.4], &[]);
+        let found = find(Level::best(), stretch, &[0.8, 0.9, 0.95, 0.4], false, &[]);
+        assert_eq!(found, Some(s), "{n_summed}");
+    }
+}
+
+#[test]
+fn sums_that_take_gradients_as_they_are_are_found_too() {
+    for (order, beta, clip, n_summed) in [(5, 0.9, 1.0, 1), (6, 0.95, 1.0, 2), (5, 0.9, 0.7123, 2)]
+    {
+        let s = Fold::sum(order, beta, clip);
+        let (m0, m1) = moments(s, 16384, n_summed);
+        let stretch = Stretch { m0: &m0, m1: &m1 };
+        let found = find(Level::best(), stretch, &[0.8, 0.9, 0.95], true, &[]);
         assert_eq!(found, Some(s), "{n_summed}");
     }
 }
@@ -115,10 +127,10 @@ fn what_no_short_gradient_made_is_not_found() {
     let (m0, _) = moments(Fold::new(0, 0.9, 1.0), 16384, 1);
     let m1: Vec<u8> = (0..16384).flat_map(|i| normal(i, 99).to_le_bytes()).collect();
     let stretch = Stretch { m0: &m0, m1: &m1 };
-    assert_eq!(find(Level::best(), stretch, &[0.9, 0.95], &[]), None);
+    assert_eq!(find(Level::best(), stretch, &[0.9, 0.95], true, &[]), None);
     for word in [f32::NAN, f32::INFINITY, 0.0] {
         let same = vec![word.to_le_bytes(); 1000].concat();
         let stretch = Stretch { m0: &same, m1: &same };
-        assert_eq!(find(Level::best(), stretch, &[0.9], &[]), None);
+        assert_eq!(find(Level::best(), stretch, &[0.9], true, &[]), None);
     }
 }

@@ -5,8 +5,10 @@ use crate::{
     codec::{
         ChunkSpec,
         prediction::{
-            KnownScratch, Mode, SPARSE_ONE_IN, Words, encode_changed, few_changes,
-            predictor::sizes, residual, sparse,
+            KnownScratch, Mode, Words,
+            delta::{SPARSE_ONE_IN, few_changes},
+            predictor::sizes,
+            residual, sparse,
         },
     },
     dtype::Dtype,
@@ -50,8 +52,11 @@ pub(super) fn put_part(
     let spec = if word == 2 { &HALF } else { &CODES };
     let all = Words { spec, bytes: words };
     if let Some(changes) = few_changes(level, all, predicted, SPARSE_ONE_IN, masks, None) {
-        encode_changed(level, &changes, residual, part);
-        return;
+        if changes.count == 0 {
+            return part.push(Mode::Equal as u8);
+        }
+        part.push(Mode::Sparse as u8);
+        return sparse::encode(level, &changes, residual, part);
     }
     sizes.find(level, predicted, word, contexts);
     let n = contexts.len();
@@ -84,6 +89,7 @@ pub(super) fn take_part(
     words.copy_from_slice(predicted);
     match mode {
         Mode::Equal => body.is_empty().then_some(()),
-        _ => sparse::decode(level, word, body, residual, words),
+        Mode::Sparse => sparse::decode(level, word, body, residual, words),
+        _ => None,
     }
 }

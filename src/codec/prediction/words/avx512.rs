@@ -1,7 +1,7 @@
 //! Deviations from the scalar code, all invisible in the result:
 //! - Deltas and their symbols are formed in one pass. Magnitudes of 32 bits become floats of 32 bits
 //!   by truncation, which keeps the three top bits: all that a class depends on.
-//! - Clusters are looked up in a table of 256 bytes, in four registers.
+//! - Contexts are looked up in a table of 256 bytes, in four registers.
 
 use std::arch::x86_64::*;
 
@@ -83,16 +83,11 @@ pub(super) fn residuals_4(
     done
 }
 
-/// Looks up the clusters of contexts, of which all but the first start at `starts`. Returns how many contexts it did.
+/// Looks up what a table has for whole vectors of contexts. Returns how many contexts.
 #[target_feature(
     enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt"
 )]
-pub(super) fn look_up(starts: &[u8], contexts: &[u8], out: &mut [u8]) -> usize {
-    let mut table = [0; 256];
-    for &start in starts {
-        table[usize::from(start)..].iter_mut().for_each(|cluster: &mut u8| *cluster += 1);
-    }
-    let table = &table;
+pub(super) fn look_up(table: &[u8; 256], contexts: &[u8], out: &mut [u8]) -> usize {
     let [a, b, c, d] = [0, 64, 128, 192].map(|i| load(&table[i..]));
     let mut done = 0;
     for (out, contexts) in out.chunks_exact_mut(64).zip(contexts.chunks_exact(64)) {

@@ -36,3 +36,17 @@ fn contexts_fall_into_the_cluster_that_starts_last() {
         assert_eq!((out[254], out[255], out[256 + 3]), (2, 3, 1));
     }
 }
+
+#[test]
+fn every_level_looks_up_what_the_table_has_for_a_context() {
+    let table: [u8; 256] = std::array::from_fn(|i| (i * i % 251) as u8 ^ 0x55);
+    for n in [0, 1, 63, 64, 65, 128, 1000] {
+        let contexts: Vec<u8> = (0..n).map(|i| (i * 7 + i / 256) as u8).collect();
+        let want: Vec<u8> = contexts.iter().map(|&c| table[usize::from(c)]).collect();
+        for level in Level::available() {
+            let mut out = vec![9; 3];
+            look_up(level, &table, &contexts, &mut out);
+            assert_eq!(out, want, "{level:?} {n}");
+        }
+    }
+}
