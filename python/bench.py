@@ -182,6 +182,113 @@ def series(directory, root):
     print(f"  all: {total[1] / max(total[0], 1):.4f}")
 
 
+def damaged(paths):
+    """Changes a bit in the middle of the largest of some files."""
+    path = max(paths, key=lambda p: p.stat().st_size)
+    path.chmod(0o600)
+    with open(path, "r+b") as f:
+        f.seek(path.stat().st_size // 2)
+        byte = f.read(1)[0]
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte ^ 1]))
+
+
+def verdict(load, tensors):
+    """What loading gives after damage."""
+    import torch
+
+    try:
+        found = load()
+    except Exception as error:  # whatever it is that they raise
+        return f"refused, {type(error).__name__}"
+    same = all(torch.equal(found[k], t) for k, t in tensors.items())
+    return "not noticed, not needed" if same else "OTHER TENSORS without an error"
+
+
+def savers(directory, root):
+    """A run saved from memory: sizes, how long `save` blocks, and what damage does."""
+    try:
+        import torch
+        from safetensors.torch import load_file
+    except ImportError:
+        print("\ntorch or safetensors is not installed")
+        return
+    flat = lambda state: {f"{k}/{n}": t for k, part in state.items() for n, t in part.items()}
+    names = ["exp_avg", "exp_avg_sq", "master", "model"]
+    states = {}
+    for path in sorted(pathlib.Path(directory).glob("step*")):
+        files = {name: path / f"{name}.safetensors" for name in names}
+        if all(file.exists() for file in files.values()):
+            states[int(path.name[4:])] = {n: load_file(file) for n, file in files.items()}
+    last = max(states)
+
+    def ours(place):
+        saver = lmc_gpu.Checkpointer(place)
+
+        def save(step, state):
+            ticket = saver.save(step, state)
+            return ticket.blocked, ticket.wait
+
+        return save, lambda: flat(saver.restore(last))
+
+    def moonclip(place):
+        import moonclip
+
+        saver = moonclip.CheckpointManager(str(place))
+
+        def save(step, state):
+            start = time.perf_counter()
+            saver.save_raw(step, flat(state))
+            return time.perf_counter() - start, saver.flush
+
+        def load():
+            like = flat(states[last])
+            found = saver.load_tensors(saver.list_snapshots()[-1]["id"], like)
+            return {
+                name: torch.frombuffer(bytearray(data), dtype=like[name].dtype).view(like[name].shape)
+                for name, data in found.items()
+            }
+
+        return save, load
+
+    def plain(place):
+        place.mkdir()
+
+        def save(step, state):
+            start = time.perf_counter()
+            torch.save(state, place / f"{step}.pt")
+            return time.perf_counter() - start, lambda: None
+
+        return save, lambda: flat(torch.load(place / f"{last}.pt"))
+
+    files = lambda place: {p for p in place.rglob("*") if p.is_file()}
+    size = lambda place: sum(p.stat().st_size for p in files(place))
+    print(f"\n{directory}: stored bytes of each step by its own, blocked time (median), damage")
+    for name, make in (("lmc_gpu", ours), ("moonclip", moonclip), ("torch.save", plain)):
+        place = root / f"savers-{name}"
+        try:
+            save, load = make(place)
+        except ImportError:
+            print(f"  {name} is not installed")
+            continue
+        stored, raw, ratios, blocked, new = 0, 0, [], [], set()
+        for step, state in states.items():
+            before = files(place)
+            took, finish = save(step, state)
+            finish()
+            new = files(place) - before
+            bytes_ = sum(t.nbytes for t in flat(state).values())
+            ratios.append(f"{step}: {(size(place) - stored) / bytes_:.4f}")
+            blocked.append(took)
+            stored, raw = size(place), raw + bytes_
+        found = load()
+        assert all(torch.equal(found[k], t) for k, t in flat(states[last]).items()), name
+        damaged(new)
+        print(f"  {name:11} {', '.join(ratios)}")
+        print(f"              all {stored / raw:.4f}, {statistics.median(blocked) * 1e3:.1f} ms, ", end="")
+        print(verdict(load, flat(states[last])))
+
+
 def main():
     """Runs what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -189,11 +296,14 @@ def main():
     parser.add_argument("--large", type=int, default=4096, help="size of the tensor to slice")
     parser.add_argument("--threads", type=int, default=None)
     parser.add_argument("--series", help="a directory of checkpoints")
+    parser.add_argument("--only", choices=["savers"], help="of all of it, this")
     parser.add_argument("--dir", default="/dev/shm" if os.path.isdir("/dev/shm") else None)
     args = parser.parse_args()
     print(f"lmc_gpu {lmc_gpu.__version__}, Python {sys.version.split()[0]}, {os.cpu_count()} cores")
     with tempfile.TemporaryDirectory(dir=args.dir) as root:
         root = pathlib.Path(root)
+        if args.only:
+            return savers(args.series, root)
         data = weights(args.mib)
         in_memory(data, args.threads)
         files(data, root, args.threads)
@@ -201,6 +311,7 @@ def main():
         checkpointer(root, args.mib)
         if args.series:
             series(args.series, root)
+            savers(args.series, root)
 
 
 if __name__ == "__main__":

@@ -259,6 +259,31 @@ fn a_full_queue_blocks_and_says_how_long() {
 }
 
 #[test]
+fn a_save_that_would_wait_for_room_can_have_its_snapshot_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::init(dir.path(), Policy::default()).unwrap();
+    let lock = std::fs::File::create(dir.path().join("lock")).unwrap();
+    lock.lock().unwrap();
+    let options = CheckpointerOptions::default().with_queue(1);
+    let checkpointer = Checkpointer::new(store, options).unwrap();
+    let mut tickets = Vec::new();
+    let back = loop {
+        // The first is in the worker's hands, or in the queue; the second in the queue.
+        match checkpointer.try_save(1 + tickets.len() as u64, snapshot(1)).unwrap() {
+            Ok(ticket) => tickets.push(ticket),
+            Err(snapshot) => break snapshot,
+        }
+    };
+    assert!((1..=2).contains(&tickets.len()));
+    drop(lock);
+    tickets.push(checkpointer.save(9, back).unwrap());
+    for ticket in tickets {
+        ticket.wait().unwrap();
+    }
+    assert_eq!(checkpointer.restore(9).unwrap().len(), snapshot(1).len());
+}
+
+#[test]
 fn a_failed_save_shows_on_its_ticket_and_on_the_next_save() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::init(dir.path(), Policy::default()).unwrap();

@@ -156,6 +156,25 @@ impl Checkpointer {
         self.hand_over(step, bytes, || hold(snapshot))
     }
 
+    /// As [`Checkpointer::save`], but where that would wait for room it gives the snapshot back: for
+    /// callers that hold what the background thread may need.
+    ///
+    /// # Errors
+    /// As for [`Checkpointer::save`].
+    pub fn try_save(
+        &self,
+        step: u64,
+        snapshot: Snapshot,
+    ) -> Result<std::result::Result<Ticket, Snapshot>> {
+        let started = Instant::now();
+        let bytes = snapshot.len();
+        let mut state = self.shared.lock();
+        if !self.has_room(&mut state, bytes)? {
+            return Ok(Err(snapshot));
+        }
+        self.take(state, started, step, bytes, || hold(snapshot)).map(Ok)
+    }
+
     /// Hands over a file or directory, which must not change until the ticket is done.
     ///
     /// # Errors
@@ -173,18 +192,31 @@ impl Checkpointer {
     ) -> Result<Ticket> {
         let started = Instant::now();
         let mut state = self.shared.lock();
-        loop {
-            if let Some(e) = state.failure.take() {
-                return Err(e.at("an earlier checkpoint failed"));
-            }
-            let idle = state.queue.is_empty() && !state.working;
-            let room = state.queue.len() < self.options.queue.max(1);
-            let fits = state.held.saturating_add(bytes) <= self.options.max_bytes;
-            if idle || room && fits {
-                break;
-            }
+        while !self.has_room(&mut state, bytes)? {
             state = self.shared.wait(state);
         }
+        self.take(state, started, step, bytes, make)
+    }
+
+    /// Whether so many bytes may be handed over now.
+    fn has_room(&self, state: &mut State, bytes: u64) -> Result<bool> {
+        if let Some(e) = state.failure.take() {
+            return Err(e.at("an earlier checkpoint failed"));
+        }
+        let idle = state.queue.is_empty() && !state.working;
+        let room = state.queue.len() < self.options.queue.max(1);
+        let fits = state.held.saturating_add(bytes) <= self.options.max_bytes;
+        Ok(idle || room && fits)
+    }
+
+    fn take(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        started: Instant,
+        step: u64,
+        bytes: u64,
+        make: impl FnOnce() -> Result<(What, bool)>,
+    ) -> Result<Ticket> {
         let (what, spilled) = make()?;
         let stalled = started.elapsed();
         let slot = Arc::new(Slot::default());

@@ -54,12 +54,17 @@ const STREAMS_LEN: usize = BLOCK_LEN * MAX_BITS / 8 + N_STREAMS * 16;
 #[derive(Debug)]
 pub struct Scratch {
     streams: Vec<u8>,
+    #[cfg(target_arch = "x86_64")]
     pairs: Vec<u32>,
 }
 
 impl Default for Scratch {
     fn default() -> Self {
-        Scratch { streams: vec![0; STREAMS_LEN], pairs: vec![0; 1 << 16] }
+        Scratch {
+            streams: vec![0; STREAMS_LEN],
+            #[cfg(target_arch = "x86_64")]
+            pairs: vec![0; 1 << 16],
+        }
     }
 }
 

@@ -10,10 +10,13 @@ use super::BLOCK_LEN;
 use crate::simd::{Level, dispatch};
 
 /// Symbols compared at once.
+#[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 /// Lines after which a byte counter could overflow.
+#[cfg(target_arch = "x86_64")]
 const LINES: usize = 255;
 /// More values than this are counted faster by table.
+#[cfg(target_arch = "x86_64")]
 const MAX_VALUES: usize = 40;
 
 /// How often each symbol occurs in `block`, which is at most `BLOCK_LEN` long.
@@ -77,6 +80,7 @@ pub(super) fn by_table(block: &[u8]) -> [u32; 256] {
 }
 
 /// The values that hold all but a thousandth of a sample, if they are few neighbours.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn window(block: &[u8]) -> Option<std::ops::Range<usize>> {
     let mut counts = [0u16; 256];
@@ -100,6 +104,7 @@ fn window(block: &[u8]) -> Option<std::ops::Range<usize>> {
     (end - start <= MAX_VALUES && block.len() >= 4096).then_some(start..end)
 }
 
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn by_value(block: &[u8]) -> [u32; 256] {
     let Some(window) = window(block) else { return by_table(block) };

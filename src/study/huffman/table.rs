@@ -15,13 +15,21 @@ pub(super) const SIZE: usize = 1 << MAX_BITS;
 
 pub(super) struct Table {
     pub one: [u64; SIZE],
+    #[cfg(target_arch = "x86_64")]
     pub two: [u64; SIZE],
+    #[cfg(target_arch = "x86_64")]
     pub four: [u64; SIZE],
 }
 
 impl Table {
     pub fn new() -> Self {
-        Table { one: [0; SIZE], two: [0; SIZE], four: [0; SIZE] }
+        Table {
+            one: [0; SIZE],
+            #[cfg(target_arch = "x86_64")]
+            two: [0; SIZE],
+            #[cfg(target_arch = "x86_64")]
+            four: [0; SIZE],
+        }
     }
 
     /// Fills `one`. Every entry is written, the code being complete.
@@ -48,6 +56,7 @@ impl Table {
     }
 
     /// Fills `two` and `four` from `one`.
+    #[cfg(target_arch = "x86_64")]
     pub fn fill_multiple(&mut self) {
         for i in 0..SIZE {
             let a = self.one[i];
@@ -70,10 +79,12 @@ impl Table {
     }
 }
 
+#[cfg(target_arch = "x86_64")]
 fn fits(a: u64, b: u64) -> bool {
     (a & 63) + (b & 63) <= MAX_BITS as u64
 }
 
+#[cfg(target_arch = "x86_64")]
 fn join(a: u64, b: u64) -> u64 {
     let symbols = (b >> 32) << (32 + 8 * (a >> 8 & 7));
     a + (b & 0xffff) + symbols
