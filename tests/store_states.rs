@@ -169,7 +169,7 @@ fn a_kill_between_two_steps_leaves_each_with_its_state_or_without() {
     let all = saved(&store, dir.path(), 3);
     let steps = dir.path().join("store/steps");
     let full = SaveOptions::default().with_form(Form::Full);
-    store.save(&write(&dir.path().join("now"), &all[2]), 4, &full).unwrap();
+    store.save(write(&dir.path().join("now"), &all[2]), 4, &full).unwrap();
     let old: Vec<_> = fs::read_dir(&steps).unwrap().map(|e| e.unwrap().path()).collect();
     let old: Vec<_> = old.into_iter().map(|p| (p.clone(), fs::read(p).unwrap())).collect();
     assert_eq!(store.gc(&GcOptions::default()).unwrap().without_state, [1, 2, 3]);
