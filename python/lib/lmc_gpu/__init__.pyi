@@ -188,6 +188,7 @@ class Checkpointer:
         max_chain: int | None = None,
         keep_last: int | None = None,
         keep_every: int | None = None,
+        state_last: int | None = None,
         queue: int = 1,
         max_bytes: int | None = None,
         compare_in_memory: bool = True,

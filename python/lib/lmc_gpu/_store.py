@@ -238,6 +238,7 @@ class Checkpointer:
         max_chain=None,
         keep_last=None,
         keep_every=None,
+        state_last=None,
         queue=1,
         max_bytes=None,
         compare_in_memory=True,
@@ -253,6 +254,7 @@ class Checkpointer:
             max_chain=max_chain,
             keep_last=keep_last,
             keep_every=keep_every,
+            state_last=state_last,
             method=method,
             threads=threads,
         )
