@@ -24,7 +24,7 @@ use lmc_gpu::{
     },
 };
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -209,7 +209,8 @@ fn known_inputs() -> Vec<(String, String)> {
 
 fn hash_of(files: &Files) -> String {
     let mut all = Vec::new();
-    for (path, bytes) in files {
+    let by_path: BTreeMap<_, _> = files.iter().map(|(path, bytes)| (path, bytes)).collect();
+    for (path, bytes) in by_path {
         all.extend_from_slice(path.as_bytes());
         all.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
         all.extend_from_slice(bytes);

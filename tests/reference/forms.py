@@ -11,7 +11,7 @@ TYPES |= {code: (layout.word, 0) for code, layout in QUANTISED.items()}
 HALVES, F32 = (24, 25), (26,)
 # Bytes of a word of each input (0: as the chunk's), and the element types that it suits.
 PREDICTORS = [((0,), TYPES), ((2, 4), HALVES), ((4,), HALVES), ((2,), F32), ((4, 4, 4), F32)]
-PREDICTORS += [PREDICTORS[4]]
+PREDICTORS += [PREDICTORS[4], ((2,), HALVES)]
 
 def turned(data, word):
     return np.frombuffer(data, np.uint8).reshape(-1, word)[:, ::-1].tobytes()
@@ -20,7 +20,7 @@ def decode(chunk, length, inputs):
     """The bytes of a chunk, of its payload and of the bytes that it refers to."""
     dtype, form, big_endian, payload = chunk.dtype, chunk.form, chunk.flags & 1, chunk.payload
     (word, exponent), reader = TYPES[dtype], Reader(payload)
-    need(1 <= form <= 10 and (form >= 7) == bool(inputs), "no such form, or its references")
+    need(1 <= form <= 11 and (form >= 7) == bool(inputs), "no such form, or its references")
     n, w = length // word, 1 if dtype >= 40 and form in (7, 8) else word
     if form < 3:
         data = reader.take(length) if form == 1 else reader.take(word) * n
@@ -30,13 +30,17 @@ def decode(chunk, length, inputs):
     elif form == 6:
         need(dtype >= 40 and not big_endian, "quantised groups that are none")
         data = quantised(reader, n, dtype)
+    elif form == 11:
+        from derived import derived
+        need(len(inputs) == 1 and not big_endian, "floats that are not what a quantiser had")
+        data = derived(reader, n, dtype, chunk.row_words, inputs[0])
     elif form < 6:
         need(exponent if form == 4 else not exponent and dtype < 40, "another form's element type")
         four = lambda: split(reader, n, 8 * word, exponent, chunk.row_words)
         words = four() if form == 4 else group(reader, n, word)
     else:
         need(form < 9 or dtype in F32, "moments of other than 32 bits")
-        need(form != 7 or b"" < payload[:1] < b"\6", "no such predictor")
+        need(form != 7 or b"" < payload[:1] < b"\7", "no such predictor")
         widths, suits = PREDICTORS[payload[0]] if form == 7 else ((0,) * max(form - 8, 1), TYPES)
         n, widths = length // w, [width or w for width in widths]
         need([len(x) for x in inputs] == [n * v for v in widths] and dtype in suits, "inputs")
@@ -50,7 +54,7 @@ def decode(chunk, length, inputs):
             else:
                 words = (moment if form == 9 else gradient)(reader, n, *inputs)
     reader.end()
-    if form not in (1, 2, 3, 6):
+    if form not in (1, 2, 3, 6, 11):
         data = words.astype(f"<u{w}").tobytes()
         data = turned(data, w) if big_endian else data
     return data
@@ -157,9 +161,10 @@ def adam(kind, reader, a, b, c):
 
 def predict(kind, reader, inputs, bits, exponent):
     """Predictions, and the contexts of their words."""
-    if kind >= 4:
+    if kind in (4, 5):
         return adam(kind, reader, *inputs)
-    x = rounded(inputs[0], exponent) if kind == 2 else inputs[0]
+    x = rounded(widened(inputs[0], exponent == 8), exponent) if kind == 6 else inputs[0]
+    x = rounded(x, exponent) if kind == 2 else x
     x = widened(x, reader.int(1)) if kind == 3 else x
     if bits == 8:
         contexts = x & (127 if exponent else 255)
@@ -181,7 +186,10 @@ def magnitude(c, low, bits):
     return 1 << c - 5 | low if bits == 64 else (4 + c % 4 << (c - 4 >> 2)) + low
 
 def delta(reader, n, bits, exponent, inputs):
-    prediction, contexts = predict(reader.int(1), reader, inputs, bits, exponent)
+    return changed(reader, n, bits, *predict(reader.int(1), reader, inputs, bits, exponent))
+
+def changed(reader, n, bits, prediction, contexts):
+    """Words that are as predicted, or what a mode makes of that."""
     mode, at = reader.int(1), range(n)
     need(mode < 3, "no such mode")
     if mode == 0:
