@@ -15,7 +15,8 @@ STUDIES = ["sem", "xz", "byteplane-xz", "bitplane-xz", "class-group-xz", "expone
            "lmc", "plmc", "lmc-plain", "long-lmc"]
 BASES = {"delta": "training", "delta-auto": "tuned", "delta-diff": "tuned", "delta-xor": "tuned",
          "delta-gradient": "clipped", "delta-signed": "training", "delta-sizes": "sizes",
-         "delta-wide": "wide", "delta-widen": "widened", "branches": "branches"}
+         "delta-wide": "wide", "delta-widen": "widened", "branches": "branches",
+         "branches-derived": "branches-derived"}
 NAMES = {b"back\\slash": b"1", b"line\nend \x1b[2J": b"22", b"not text \xff\xfe": b"333",
          b"nothing": b""}
 

@@ -101,7 +101,7 @@ def scaled(dtype, x, how, row, kind):
         return nearest(t, -128, 127) & 255
     bias, nan = (1 << 6 - mantissa) - 1, np.isnan(t)
     size = np.where(nan, 0, np.minimum(abs(F64(t)), 2 * most))
-    e = np.maximum(np.frexp(size)[1] - 1 + bias, 1)
+    e = np.where(size == 0, 1, np.maximum(np.frexp(size)[1] - 1 + bias, 1))
     code = (e - 1 << mantissa) + np.rint(np.ldexp(size, mantissa + bias - e)).astype(np.int64)
     return np.where(nan, 0, np.minimum(code, last) | np.signbit(t) << 7)
 

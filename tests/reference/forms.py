@@ -33,7 +33,8 @@ def decode(chunk, length, inputs):
     elif form == 11:
         from derived import derived
         need(len(inputs) == 1 and not big_endian, "floats that are not what a quantiser had")
-        data = derived(reader, n, dtype, chunk.row_words, inputs[0])
+        with np.errstate(all="ignore"):
+            data = derived(reader, n, dtype, chunk.row_words, inputs[0])
     elif form < 6:
         need(exponent if form == 4 else not exponent and dtype < 40, "another form's element type")
         four = lambda: split(reader, n, 8 * word, exponent, chunk.row_words)
