@@ -46,8 +46,7 @@ def read_manifest(record):
     for _ in range(reader.varint()):
         (kind, dtype), path, length = reader.ints(1, 1), read_path(reader), reader.varint()
         need(kind in ((0, 1) if is_directory else (0, 2)) and dtype in TYPES, "no such entry")
-        need(kind == 0 or length == 0, "a directory or a stream with a length")
-        need(kind != 1 or dtype == 0, "a directory with an element type")
+        need(kind == 0 or length == 0 and dtype * (kind == 1) == 0, "a length, or type, of none")
         need(not entries or entries[-1].path < path, "paths in another order")
         need(path[:-1] in folders, "a directory is missing")
         entries.append(Entry(kind, dtype, path, length))

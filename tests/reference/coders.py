@@ -56,8 +56,8 @@ def frame(data, limit):
     try:
         of = zstandard.get_frame_parameters(data)
         need(data[:4] == b"\x28\xb5\x2f\xfd" and data[4] & 31 == 0, "no frame, or with a dictionary")
-        need(data[4] & 32 or of.window_size <= 1 << 23, "a large window")
-        need(of.content_size <= limit, "more than it may hold, or who knows how much")
+        small = data[4] & 32 or of.window_size <= 1 << 23
+        need(small and of.content_size <= limit, "more than it may hold, or who knows how much")
         decoder = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
         content = decoder.decompress(data)
     except zstandard.ZstdError as error:

@@ -9,6 +9,7 @@ TYPES |= {16: (1, 0), 17: (1, 0), 18: (1, 0), 19: (1, 4), 20: (1, 5), 21: (1, 0)
 TYPES |= {23: (1, 5), 24: (2, 5), 25: (2, 8), 26: (4, 8), 27: (8, 11), 28: (4, 8), 29: (8, 11)}
 TYPES |= {code: (layout.word, 0) for code, layout in QUANTISED.items()}
 HALVES, F32 = (24, 25), (26,)
+np.seterr(all="ignore")
 # Bytes of a word of each input (0: as the chunk's), and the element types that it suits.
 PREDICTORS = [((0,), TYPES), ((2, 4), HALVES), ((4,), HALVES), ((2,), F32), ((4, 4, 4), F32)]
 PREDICTORS += [PREDICTORS[4], ((2,), HALVES)]
@@ -33,27 +34,21 @@ def decode(chunk, length, inputs):
     elif form == 11:
         from derived import derived
         need(len(inputs) == 1 and not big_endian, "floats that are not what a quantiser had")
-        with np.errstate(all="ignore"):
-            data = derived(reader, n, dtype, chunk.row_words, inputs[0])
+        data = derived(reader, n, dtype, chunk.row_words, inputs[0])
     elif form < 6:
         need(exponent if form == 4 else not exponent and dtype < 40, "another form's element type")
         four = lambda: split(reader, n, 8 * word, exponent, chunk.row_words)
         words = four() if form == 4 else group(reader, n, word)
     else:
-        need(form < 9 or dtype in F32, "moments of other than 32 bits")
-        need(form != 7 or b"" < payload[:1] < b"\7", "no such predictor")
+        need(form == 8 or (b"" < payload[:1] < b"\7" if form == 7 else dtype in F32), "no such thing")
         widths, suits = PREDICTORS[payload[0]] if form == 7 else ((0,) * max(form - 8, 1), TYPES)
         n, widths = length // w, [width or w for width in widths]
         need([len(x) for x in inputs] == [n * v for v in widths] and dtype in suits, "inputs")
         inputs = [turned(x, v) if big_endian else x for x, v in zip(inputs, widths)]
         inputs = [np.frombuffer(x, f"<u{v}").astype(np.uint64) for x, v in zip(inputs, widths)]
-        with np.errstate(all="ignore"):
-            if form == 8:
-                words = group(reader, n, w) ^ inputs[0]
-            elif form == 7:
-                words = delta(reader, n, 8 * w, exponent, inputs)
-            else:
-                words = (moment if form == 9 else gradient)(reader, n, *inputs)
+        words = {7: lambda: delta(reader, n, 8 * w, exponent, inputs),
+                 8: lambda: group(reader, n, w) ^ inputs[0], 9: lambda: moment(reader, n, *inputs),
+                 10: lambda: gradient(reader, n, *inputs)}[form]()
     reader.end()
     if form not in (1, 2, 3, 6, 11):
         data = words.astype(f"<u{w}").tobytes()
@@ -190,7 +185,6 @@ def delta(reader, n, bits, exponent, inputs):
     return changed(reader, n, bits, *predict(reader.int(1), reader, inputs, bits, exponent))
 
 def changed(reader, n, bits, prediction, contexts):
-    """Words that are as predicted, or what a mode makes of that."""
     mode, at = reader.int(1), range(n)
     need(mode < 3, "no such mode")
     if mode == 0:
