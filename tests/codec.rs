@@ -385,7 +385,7 @@ fn symbols_of_scaled_floats_stand_for_an_s_of_no_more_than_its_bits() {
         let value = |i: usize| {
             let size = f32::exp2(((i / 128 * 5) % 16) as f32 - 12.0);
             size * (1.0 + (rng.next() % 1000) as f32 / 300.0)
-                * if rng.next() % 2 == 0 { 1.0 } else { -1.0 }
+                * if rng.next().is_multiple_of(2) { 1.0 } else { -1.0 }
         };
         let bytes: Vec<u8> = (0..n)
             .map(value)
