@@ -7,6 +7,7 @@
 mod bytes;
 mod float;
 mod form;
+pub(crate) mod frame;
 mod integer;
 mod method;
 mod pieces;

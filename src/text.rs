@@ -80,6 +80,11 @@ pub fn json(json: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// Text that stands in HTML, in an element or an attribute.
+pub fn escape_html(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
 /// Whether a character shows as itself, and where it stands. The standard library knows which
 /// ones are controls, format characters, separators or unassigned; it says so of a character that
 /// follows another, while marks that combine with a letter count as printable.

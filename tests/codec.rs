@@ -325,3 +325,119 @@ fn every_head_is_refused_or_decodes_alike_at_every_level() {
         }
     }
 }
+
+/// A coded plane of one value.
+fn constant(value: u8) -> Vec<u8> {
+    vec![0, 1, 0, 0, 0, value]
+}
+
+/// Whether a payload of so many bytes decodes, at every level.
+fn decodes(
+    dtype: Dtype,
+    row_words: u64,
+    form: Form,
+    bytes: &[u8],
+    known: &[&[u8]],
+    len: usize,
+) -> bool {
+    let spec = ChunkSpec { dtype, big_endian: false, row_words };
+    let payload = Payload { spec, form, bytes, known };
+    let mut scratch = Scratch::default();
+    let mut decode = |level| decode(level, &payload, &mut scratch, &mut vec![0; len]).is_ok();
+    let found: Vec<bool> = Level::available().into_iter().map(&mut decode).collect();
+    assert!(found.iter().all(|one| *one == found[0]), "{found:?}");
+    found[0]
+}
+
+#[test]
+fn symbols_of_floats_have_no_more_bits_than_their_s() {
+    // Of 16 bits the rest takes 11, of 8 it takes 4: what is left is the exponent.
+    for (dtype, rest, bits) in [(Dtype::F16, 11, 5), (Dtype::F8_E4M3, 4, 4)] {
+        for (symbol, good) in [(0, true), ((1 << bits) - 1, true), (1 << bits, false), (255, false)]
+        {
+            let mut payload = vec![0, rest, 1, 0];
+            if rest > 8 {
+                payload.extend(constant(0));
+            }
+            payload.extend(constant(1));
+            payload.extend(constant(symbol));
+            let found = decodes(dtype, 0, Form::Split, &payload, &[], 3 * dtype.word_len());
+            assert_eq!(found, good, "{dtype} {symbol}");
+            // One among others.
+            let at = payload.len() - 6;
+            payload[0] = 1;
+            payload.truncate(at);
+            payload.extend([1, 3, 0, 0, 0, 1, symbol, 2]);
+            let found = decodes(dtype, 0, Form::Split, &payload, &[], 3 * dtype.word_len());
+            assert_eq!(found, good, "{dtype} {symbol}");
+        }
+    }
+}
+
+#[test]
+fn symbols_of_scaled_floats_stand_for_an_s_of_no_more_than_its_bits() {
+    let mut rng = Rng::new(7);
+    let method = Method::parse("max").unwrap();
+    let mut seen = 0;
+    for dtype in [Dtype::BF16, Dtype::F16, Dtype::F32] {
+        // Rows of other magnitudes each.
+        let n = 64 * 128;
+        let value = |i: usize| {
+            let size = f32::exp2(((i / 128 * 5) % 16) as f32 - 12.0);
+            size * (1.0 + (rng.next() % 1000) as f32 / 300.0)
+                * if rng.next().is_multiple_of(2) { 1.0 } else { -1.0 }
+        };
+        let bytes: Vec<u8> = (0..n)
+            .map(value)
+            .flat_map(|x| match dtype {
+                Dtype::BF16 => x.to_bits().to_le_bytes()[2..].to_vec(),
+                Dtype::F16 => half::f16::from_f32(x).to_le_bytes().to_vec(),
+                _ => x.to_le_bytes().to_vec(),
+            })
+            .collect();
+        let spec = ChunkSpec { dtype, big_endian: false, row_words: 128 };
+        let mut scratch = Scratch::default();
+        let (form, payload) = encode_at_every_level(method, &spec, &bytes, &mut scratch);
+        assert!(form == Form::Split && payload[1] & 64 != 0, "{dtype} has scales");
+        assert!(decodes(dtype, 128, form, &payload, &[], bytes.len()));
+        let base = u16::from_le_bytes([payload[2], payload[3]]);
+        // Windows that begin where some s would be 0 or less, or too large.
+        for other in [1u16, (1 << (base.ilog2() + 1)) + 256, 65_282] {
+            let mut bad = payload.clone();
+            bad[2..4].copy_from_slice(&other.to_le_bytes());
+            assert!(!decodes(dtype, 128, form, &bad, &[], bytes.len()), "{dtype} {base} {other}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 9);
+}
+
+#[test]
+fn a_word_that_is_listed_as_changed_is_another_one() {
+    let base = [1, 2, 3, 4, 5, 6];
+    for (symbol, good) in [(1, true), (2, true), (0, false)] {
+        // Predictor and mode, one change, no gap.
+        let payload = [&[0, 1, 1][..], &constant(0), &constant(symbol)].concat();
+        assert_eq!(decodes(Dtype::BF16, 0, Form::Delta, &payload, &[&base], 6), good, "{symbol}");
+    }
+}
+
+#[test]
+fn moments_without_a_window_have_no_base_of_one() {
+    // A table of the symbols 7 and 8, each of frequency 2048.
+    let table = (7u64 | 1 << 8 | 1 << 34 | 1 << 36).to_le_bytes();
+    for (base, good) in [(1, true), (0, false), (2, false)] {
+        let mut payload = vec![8, base, 0];
+        for plane in [constant(1), constant(2), constant(3)] {
+            payload.extend(plane);
+        }
+        payload.extend([1, 2]);
+        payload.extend(&table[..5]);
+        payload.extend(16u32.to_le_bytes());
+        // Three words, which stand in the states, and a state without one.
+        payload.extend([7, 8, 7, 0].iter().flat_map(|symbol| [*symbol, 0, 1, 0]));
+        payload.push(0);
+        let v = [0; 12];
+        assert_eq!(decodes(Dtype::F32, 0, Form::Moment, &payload, &[&v], 12), good, "{base}");
+    }
+}

@@ -209,6 +209,19 @@ fn both_readers_refuse_the_same_chunks() {
             "a copy of a copy",
             vec![first(), copy(&[(5, 5)], 0), copy(&[(10, 5)], 5), chunk(&[(15, 5)])],
         ),
+        (
+            "a copy of another type",
+            vec![first(), ChunkMeta { dtype: Dtype::I8, ..copy(&[(5, 5)], 0) }, chunk(&[(10, 10)])],
+        ),
+        (
+            "a copy in another order of bytes",
+            vec![
+                ChunkMeta { dtype: Dtype::F32, ..chunk(&[(0, 4)]) },
+                chunk(&[(4, 1)]),
+                ChunkMeta { dtype: Dtype::F32, big_endian: true, ..copy(&[(5, 4)], 0) },
+                chunk(&[(9, 11)]),
+            ],
+        ),
         ("a copy in a group", vec![first(), joined(copy(&[(5, 5)], 0)), chunk(&[(10, 10)])]),
         ("a group after a copy", vec![first(), copy(&[(5, 5)], 0), joined(chunk(&[(10, 10)]))]),
         (
@@ -285,6 +298,7 @@ fn both_readers_refuse_other_ways_to_say_the_same() {
     };
     refused(&change(&none), "no references, counted");
     refused(&change(&|b| b[0] |= 0x20), "a reserved flag");
+    refused(&change(&|b| b[0] |= 1), "an order of bytes in words of one");
     refused(&change(&|b| b.push(0)), "metadata goes on");
     let long = |b: &mut Vec<u8>| drop(b.splice(3..4, [0x80, 0]));
     refused(&change(&long), "a number longer than it needs to be");

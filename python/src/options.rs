@@ -6,13 +6,15 @@ use lmc_gpu::{
     dtype::Dtype,
     internals::{
         archive::{Input, Options},
+        pipeline::worker_count,
         source::Source,
     },
 };
 use pyo3::{prelude::*, types::PyList};
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 /// What a delta refers to.
@@ -42,6 +44,24 @@ impl BaseOf {
         }
         Ok(BaseOf::File(file::source(base)?))
     }
+}
+
+/// Options whose threads and buffers one call leaves to the next, by the number of workers.
+static KEPT: Mutex<BTreeMap<usize, Options>> = Mutex::new(BTreeMap::new());
+/// Most numbers of workers of which any are kept.
+const MOST_KEPT: usize = 4;
+
+/// Options with so many threads, which calls before had too: starting them takes longer than coding
+/// a small archive.
+fn kept(threads: usize) -> Options {
+    let new = || Options::default().with_threads(threads);
+    // A process that was forked while another thread held the lock would wait for ever.
+    let Ok(mut kept) = KEPT.try_lock() else { return new() };
+    let count = worker_count(threads);
+    if !kept.contains_key(&count) && kept.len() >= MOST_KEPT {
+        kept.clear();
+    }
+    kept.entry(count).or_insert_with(new).clone().with_threads(threads)
 }
 
 /// What all coding takes. `Choices` come from Python as a dictionary of these names.
@@ -75,9 +95,8 @@ impl Choices<'_> {
             Some(base) => Some(BaseOf::of(base)?),
         };
         let symlinks = if self.follow_symlinks { Symlinks::Follow } else { Symlinks::Refuse };
-        let options = Options::default()
+        let options = kept(self.threads.unwrap_or(0))
             .with_method(method)
-            .with_threads(self.threads.unwrap_or(0))
             .with_dtype(dtype)
             .with_overwrite(overwrite)
             .with_symlinks(symlinks);

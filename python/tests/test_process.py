@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -136,6 +137,43 @@ def test_threads_code_at_the_same_time(weights):
     for thread in threads:
         thread.join()
     assert results == dict.fromkeys(range(8), True)
+
+
+def kept_threads():
+    """Workers of this process that wait for work, by their numbers."""
+    names = {}
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/comm") as comm:
+                names[task] = comm.read().strip()
+        except FileNotFoundError:
+            pass
+    return {task for task, name in names.items() if re.fullmatch(r"lmc-\d+", name)}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="threads are counted in /proc")
+def test_the_next_call_has_the_threads_of_the_one_before():
+    code = """
+        import sys, time
+        sys.path.insert(0, sys.argv[1])
+        import lmc_gpu, numpy as np
+        from test_process import kept_threads
+        data = np.random.default_rng(1).normal(size=1 << 22).astype(np.float32)
+        first = lmc_gpu.compress(data, threads=3)
+        before = kept_threads()
+        assert len(before) == 3, before
+        assert lmc_gpu.compress(data, threads=3) == first
+        assert lmc_gpu.decompress(first, threads=3) == data.tobytes()
+        assert kept_threads() == before
+        # Threads of a few numbers are kept, not of all.
+        for n in range(1, 12):
+            assert lmc_gpu.compress(data, threads=n) == first
+        until = time.monotonic() + 60
+        while len(kept_threads()) > 4 * 11 and time.monotonic() < until:
+            time.sleep(0.01)
+        assert len(kept_threads()) <= 4 * 11
+    """
+    python(code, os.path.dirname(__file__))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")

@@ -1,6 +1,6 @@
 //! Opaque bytes: a general coder.
 
-use super::{Form, Method};
+use super::{Form, Method, frame};
 use crate::{Error, Result, hash::hash64_at, simd::Level};
 
 /// Appends the bytes, coded by zstd, and returns the form. `STORED` means that coding does
@@ -69,8 +69,73 @@ pub fn rival(level: Level, method: Method, bytes: &[u8], coded: usize) -> Result
 pub fn decode(level: Level, payload: &[u8], out: &mut [u8]) -> Result<()> {
     let damaged = || Error::Corrupt("the coded data is damaged".into());
     let coded = checked(level, payload).ok_or_else(damaged)?;
+    if !frame::is_plain(coded, out.len() as u64) {
+        return Err(damaged());
+    }
     match zstd::bulk::decompress_to_buffer(coded, out) {
         Ok(n) if n == out.len() => Ok(()),
         _ => Err(damaged()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame behind its guard.
+    fn payload(frame: &[u8]) -> Vec<u8> {
+        [&check(Level::SCALAR, frame)[..], frame].concat()
+    }
+
+    #[test]
+    fn a_payload_is_one_frame_that_states_its_length_and_asks_for_nothing_else() {
+        let bytes: Vec<u8> = (0..3000u32).map(|i| (i % 7 * (i % 5)) as u8).collect();
+        let read = |frame: &[u8]| {
+            let mut out = vec![0; bytes.len()];
+            decode(Level::SCALAR, &payload(frame), &mut out).map(|()| out)
+        };
+        let frame_of = |part: &[u8]| zstd::bulk::compress(part, 9).unwrap();
+        let good = frame_of(&bytes);
+        assert_eq!(read(&good).unwrap(), bytes);
+        let with = |parameter| {
+            let mut coder = zstd::bulk::Compressor::new(9).unwrap();
+            coder.set_parameter(parameter).unwrap();
+            coder.compress(&bytes).unwrap()
+        };
+        let skippable = [0x50, 0x2a, 0x4d, 0x18, 1, 0, 0, 0, 9];
+        let mut of_a_dictionary = good.clone();
+        of_a_dictionary[4] |= 1;
+        of_a_dictionary.insert(5, 7);
+        let mut wide = good.clone();
+        assert_eq!(wide[4] & 0xe0, 0x60, "a single segment of a length in two bytes");
+        wide[4] &= !0x20;
+        wide.insert(5, (frame::MOST_WINDOW_LOG - 10 + 1) << 3);
+        let bad = [
+            ("two frames", [frame_of(&bytes[..1000]), frame_of(&bytes[1000..])].concat()),
+            ("a frame of nothing behind", [&good[..], &frame_of(&[])].concat()),
+            ("a skippable frame behind", [&good[..], &skippable].concat()),
+            ("a skippable frame before", [&skippable, &good[..]].concat()),
+            ("a checksum", with(zstd::zstd_safe::CParameter::ChecksumFlag(true))),
+            ("no length", with(zstd::zstd_safe::CParameter::ContentSizeFlag(false))),
+            ("a dictionary", of_a_dictionary),
+            ("a large window", wide),
+            ("a byte too many", [&good[..], &[0]].concat()),
+            ("a byte too few", good[..good.len() - 1].to_vec()),
+        ];
+        for (why, frame) in bad {
+            assert!(matches!(read(&frame), Err(Error::Corrupt(_))), "{why}");
+        }
+    }
+
+    #[test]
+    fn every_effort_makes_frames_that_are_taken() {
+        let bytes: Vec<u8> = (0..9 << 20).map(|i: u32| (i >> 9) as u8 ^ (i % 3) as u8).collect();
+        for method in [Method::Fast, Method::Auto, Method::Max] {
+            let mut out = Vec::new();
+            assert_eq!(encode(Level::best(), method, &bytes, &mut out).unwrap(), Form::Zstd);
+            let mut again = vec![0; bytes.len()];
+            decode(Level::best(), &out, &mut again).unwrap();
+            assert!(again == bytes);
+        }
     }
 }

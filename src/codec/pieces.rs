@@ -27,7 +27,11 @@ pub enum Pieces<'a> {
         bits: u8,
     },
     Constant(u8),
-    Rans(rans::Decoder<'a>, Box<rans::DecodeTable>),
+    Rans {
+        decoder: rans::Decoder<'a>,
+        table: Box<rans::DecodeTable>,
+        bits: u8,
+    },
 }
 
 impl<'a> Pieces<'a> {
@@ -59,7 +63,8 @@ impl<'a> Pieces<'a> {
                 plane::fits(&table, bits).then_some(())?;
                 let lanes = rans::Lanes::from_log2(lanes)?;
                 let decoder = rans::Decoder::new(lanes, n, data.get(used..)?)?;
-                Some(Pieces::Rans(decoder, Box::new(rans::DecodeTable::new(&table))))
+                let table = Box::new(rans::DecodeTable::new(&table));
+                Some(Pieces::Rans { decoder, table, bits })
             }
             _ => {
                 plane.resize(plane.len().max(n), 0);
@@ -93,7 +98,10 @@ impl<'a> Pieces<'a> {
                 buffer.fill(*value);
                 true
             }
-            Pieces::Rans(decoder, table) => decoder.decode(level, table, buffer),
+            // The last symbols stand in the states: no table bounds them.
+            Pieces::Rans { decoder, table, bits } => {
+                decoder.decode(level, table, buffer) && plane::below(buffer, *bits)
+            }
         };
         good.then_some(buffer)
     }
@@ -101,7 +109,7 @@ impl<'a> Pieces<'a> {
     /// Whether the plane, of which all pieces were taken, ended as it should.
     pub fn finish(self) -> bool {
         match self {
-            Pieces::Rans(decoder, _) => decoder.finish(),
+            Pieces::Rans { decoder, .. } => decoder.finish(),
             _ => true,
         }
     }

@@ -4,6 +4,9 @@
 //! coded plane    coder (1 byte), length (4 bytes), data
 //! ```
 
+#[cfg(test)]
+pub(super) mod tests;
+
 use super::{bytes::check, transforms::Device};
 use crate::{
     bits::{pack, unpack},
@@ -304,7 +307,9 @@ fn decode_rans(level: Level, data: &[u8], bits: u8, out: &mut [u8]) -> Option<()
     let mut decoder =
         rans::Decoder::new(rans::Lanes::from_log2(lanes)?, out.len(), data.get(used..)?)?;
     let table = rans::DecodeTable::new(&table);
-    (decoder.decode(level, &table, out) && decoder.finish()).then_some(())
+    // The last symbols stand in the states: no table bounds them.
+    let good = decoder.decode(level, &table, out) && decoder.finish() && below(out, bits);
+    good.then_some(())
 }
 
 /// Appends frequency tables, one after another.
@@ -330,6 +335,7 @@ pub fn fits(table: &Table, bits: u8) -> bool {
     table.freq().iter().skip(1 << bits).all(|&f| f == 0)
 }
 
-fn below(values: &[u8], bits: u8) -> bool {
+/// Whether values are below 2^`bits`.
+pub fn below(values: &[u8], bits: u8) -> bool {
     bits >= 8 || values.iter().fold(0, |all, v| all | v) >> bits == 0
 }

@@ -5,7 +5,7 @@
 //! so refuse the same archives.
 
 use super::{BaseRecord, ChunkMeta, Limits, Origin, Piece, RecordType, Reference};
-use crate::{Error, Result, codec::Form};
+use crate::{Error, Result, codec::Form, dtype::Dtype};
 use std::{collections::HashMap, ops::Range};
 
 /// Most references of a chunk.
@@ -24,6 +24,22 @@ pub struct Place {
     pub at: u64,
 }
 
+/// What a copy says too of the chunk that it equals.
+#[derive(PartialEq, Eq)]
+struct Source {
+    len: u64,
+    digest: u64,
+    dtype: Dtype,
+    big_endian: bool,
+}
+
+impl Source {
+    fn of(meta: &ChunkMeta) -> Source {
+        let ChunkMeta { digest, dtype, big_endian, .. } = *meta;
+        Source { len: meta.len(), digest, dtype, big_endian }
+    }
+}
+
 /// Checks metadata of chunks against those before, the files and the base.
 pub struct Layout {
     limits: Limits,
@@ -33,8 +49,8 @@ pub struct Layout {
     /// Pieces of all chunks so far.
     places: Vec<Place>,
     chunks: u32,
-    /// Length and digest of the chunks that copies may repeat, by first byte.
-    sources: HashMap<u64, (u64, u64)>,
+    /// The chunks that copies may repeat, by first byte.
+    sources: HashMap<u64, Source>,
     /// For every chunk of the group at hand, where its pieces are in `places`.
     group: Vec<Range<usize>>,
     /// Whether the chunk before is a copy, which no other chunk joins.
@@ -113,7 +129,7 @@ impl Layout {
         if !is_plain || meta.pieces.iter().any(crosses) {
             return Err(Error::Corrupt("a copy is more than one stretch of a file".into()));
         }
-        match self.sources.get(&source) == Some(&(meta.len(), meta.digest)) {
+        match self.sources.get(&source) == Some(&Source::of(meta)) {
             true => Ok(()),
             false => Err(Error::Corrupt("a copy has no source".into())),
         }
@@ -174,7 +190,7 @@ impl Layout {
             at += piece.len;
         }
         self.group.push(first..self.places.len());
-        let taken = self.sources.insert(meta.offset(), (meta.len(), meta.digest));
+        let taken = self.sources.insert(meta.offset(), Source::of(meta));
         if meta.copy_of.is_some() {
             self.sources.remove(&meta.offset());
         }
@@ -268,6 +284,7 @@ mod tests {
             vec![first.clone(), copy(5, 4, 0), chunk(&[(9, 11)])],
             vec![first.clone(), ChunkMeta { digest: 2, ..copy(5, 5, 0) }, last.clone()],
             vec![first.clone(), ChunkMeta { form: Form::Stored, ..copy(5, 5, 0) }, last.clone()],
+            vec![first.clone(), ChunkMeta { dtype: Dtype::I8, ..copy(5, 5, 0) }, last.clone()],
             vec![first.clone(), joined(copy(5, 5, 0), &[]), last.clone()],
             vec![first.clone(), copy(5, 5, 0), joined(last.clone(), &[])],
             vec![first, copy(5, 5, 0), copy(10, 5, 5), chunk(&[(15, 5)])],
@@ -275,6 +292,15 @@ mod tests {
         ];
         for metas in bad {
             assert!(matches!(check(&metas), Err(Error::Corrupt(_))), "{metas:?}");
+        }
+    }
+
+    #[test]
+    fn copies_have_words_in_the_order_of_what_they_repeat() {
+        let words = |big_endian, meta| ChunkMeta { dtype: Dtype::BF16, big_endian, ..meta };
+        for (of, by) in [(false, false), (true, true), (true, false), (false, true)] {
+            let metas = [words(of, chunk(&[(0, 10)])), words(by, copy(10, 10, 0))];
+            assert_eq!(check(&metas).is_ok(), of == by);
         }
     }
 

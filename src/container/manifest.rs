@@ -33,7 +33,7 @@ pub struct Entry {
     pub path: Name,
     /// Length of a file in bytes.
     pub len: u64,
-    /// Element type that the user gave for a headerless file.
+    /// Element type that the user gave for a headerless file; directories have none.
     pub flat: Option<Dtype>,
 }
 
@@ -75,6 +75,9 @@ impl Manifest {
                 return Some(format!("{} lies in no directory", e.path));
             }
             match e.kind {
+                EntryKind::Directory if e.flat.is_some() => {
+                    return Some(format!("{} is a directory with an element type", e.path));
+                }
                 EntryKind::Directory => open.push(&e.path),
                 EntryKind::Stream if self.is_directory => {
                     return Some(format!("{} has no length", e.path));
@@ -219,6 +222,10 @@ mod tests {
             assert!(matches!(manifest.to_record(), Err(Error::InvalidArgument(_))), "{entries:?}");
             assert!(matches!(read_unchecked(&manifest), Err(Error::Corrupt(_))), "{entries:?}");
         }
+        let typed = Entry { flat: Some(Dtype::F32), ..entry(Directory, "a") };
+        let manifest = Manifest { is_directory: true, entries: vec![typed] };
+        assert!(matches!(manifest.to_record(), Err(Error::InvalidArgument(_))));
+        assert!(matches!(read_unchecked(&manifest), Err(Error::Corrupt(_))));
         for entries in [vec![], vec![entry(File, "a/b")], vec![entry(Directory, "a")]] {
             let manifest = Manifest { is_directory: false, entries };
             assert!(matches!(manifest.to_record(), Err(Error::InvalidArgument(_))));

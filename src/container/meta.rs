@@ -62,7 +62,7 @@ pub struct ChunkMeta {
     pub pieces: Vec<Piece>,
     /// Type of its words.
     pub dtype: Dtype,
-    /// Whether words are stored most significant byte first.
+    /// Whether words, of two bytes or more, are stored most significant byte first.
     pub big_endian: bool,
     /// Whether it is decoded after, and beside, the chunk before it.
     pub continues_group: bool,
@@ -198,7 +198,8 @@ impl ChunkMeta {
             copy_of,
         };
         let whole_words = total % dtype.word_len() as u64 == 0;
-        (b.is_empty() && whole_words && !meta.pieces.is_empty()).then_some(meta)
+        let has_order = dtype.word_len() > 1 || !meta.big_endian;
+        (b.is_empty() && whole_words && has_order && !meta.pieces.is_empty()).then_some(meta)
     }
 }
 
@@ -285,6 +286,14 @@ pub(super) mod tests {
         for touching in [&[(0, 4), (4, 4)][..], &[(0, 0)], &[]] {
             assert_eq!(ChunkMeta::read(&bytes(&plain(touching))), None);
         }
+        let mut turned = one.clone();
+        turned[0] |= BIG_ENDIAN;
+        assert_eq!(ChunkMeta::read(&turned), None, "bytes have no order");
+        turned[1] = Dtype::BF16 as u8;
+        assert_eq!(ChunkMeta::read(&turned), None, "seven bytes are no whole words");
+        turned[1] = Dtype::F64 as u8;
+        turned[13] = 8;
+        assert!(ChunkMeta::read(&turned).is_some());
         let mut reserved = one;
         reserved[0] |= 0x20;
         assert_eq!(ChunkMeta::read(&reserved), None);

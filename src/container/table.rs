@@ -4,16 +4,13 @@ use super::Limits;
 use crate::{
     Error, Result,
     bits::{read_varint, write_varint},
+    codec::frame::{self, FRAME},
 };
 
 /// A table has at most this many bytes more than [`MOST_RATIO`] times its frame's.
 const SLACK: u64 = 1 << 20;
 /// Bytes of a table for each byte of its frame. Names and digests stay below a tenth of it.
 const MOST_RATIO: u64 = 64;
-/// Largest window of a frame, as a power of two.
-const MOST_WINDOW_LOG: u8 = 23;
-/// First bytes of a zstd frame.
-const FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Largest block of a zstd frame.
 const BLOCK: usize = 128 << 10;
 /// What an entry in memory counts for, against [`Limits::table_len`].
@@ -70,7 +67,7 @@ pub(super) fn unpack_table(
     if super::hash64(payload) != digest {
         return Err(damaged());
     }
-    if len > most_len(payload.len()) || !is_plain_frame(payload, len) {
+    if len > most_len(payload.len()) || !frame::is_plain(payload, len) {
         return Err(damaged());
     }
     if len > limits.table_len {
@@ -85,21 +82,6 @@ pub(super) fn unpack_table(
         return Err(damaged());
     }
     Ok(body)
-}
-
-/// Whether it is exactly one zstd frame, which states its content's length and asks for neither a
-/// dictionary nor a large window.
-fn is_plain_frame(frame: &[u8], len: u64) -> bool {
-    let (Some(start), Some(&[descriptor, window])) = (frame.first_chunk(), frame.get(4..6)) else {
-        return false;
-    };
-    let descriptor: u8 = descriptor;
-    let in_one = descriptor & 0x20 != 0;
-    *start == FRAME
-        && descriptor & 0x1f == 0
-        && (in_one || window >> 3 <= MOST_WINDOW_LOG - 10)
-        && matches!(zstd::zstd_safe::get_frame_content_size(frame), Ok(Some(n)) if n == len)
-        && zstd::zstd_safe::find_frame_compressed_size(frame) == Ok(frame.len())
 }
 
 /// Refuses a list of so many entries, before there is memory for it: what it takes is as large as
@@ -165,7 +147,7 @@ mod tests {
         let trailing = [&good[..], &[0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0]].concat();
         let two = [&good[..], &good].concat();
         let mut wide = uncompressed(&body);
-        wide[5] = (MOST_WINDOW_LOG - 10 + 1) << 3;
+        wide[5] = (frame::MOST_WINDOW_LOG - 10 + 1) << 3;
         for bad in [unstated, skippable, trailing, two, wide, good[..good.len() - 1].to_vec()] {
             assert!(matches!(unpack(&guarded(3000, bad)), Err(Error::Corrupt(_))));
         }

@@ -48,6 +48,10 @@ use crate::simd::{self, Level};
 /// The lower end of the states' interval.
 const LOW: u32 = 1 << 16;
 
+/// Most symbols of a stream that stand in the states that coding starts from: the last ones, which
+/// need no frequency in a table.
+pub const MOST_IN_STATES: usize = 2 << Lanes::SixtyFour as usize;
+
 /// Number of interleaved states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lanes {

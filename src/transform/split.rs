@@ -131,9 +131,9 @@ impl Split {
         self.is_in_range() && (!self.is_windowed() || window_fits())
     }
 
-    /// [`Split::is_valid`] for words with shifts: needs a rest, and a window that ends below 2^16.
+    /// [`Split::is_valid`] for words with shifts: needs a rest, and a window that ends at 2^16 or below.
     pub fn is_valid_shifted(&self) -> bool {
-        self.is_in_range() && self.rest_bits > 0 && (1..=u16::MAX - 254).contains(&self.base)
+        self.is_in_range() && self.rest_bits > 0 && (1..=u16::MAX - 253).contains(&self.base)
     }
 
     fn is_in_range(&self) -> bool {

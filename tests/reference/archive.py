@@ -30,7 +30,7 @@ def table(record):
     length, guard = meta.varint(), meta.take(8)
     meta.end()
     need(xxh3(record.payload) == guard, "the digest of a table")
-    content = frame(record.payload, min((1 << 20) + 64 * len(record.payload), LIMIT), True)
+    content = frame(record.payload, min((1 << 20) + 64 * len(record.payload), LIMIT))
     need(len(content) == length, "a table of another length")
     return Reader(content)
 
@@ -46,7 +46,7 @@ def read_manifest(record):
     for _ in range(reader.varint()):
         (kind, dtype), path, length = reader.ints(1, 1), read_path(reader), reader.varint()
         need(kind in ((0, 1) if is_directory else (0, 2)) and dtype in TYPES, "no such entry")
-        need(kind == 0 or length == 0, "a directory or a stream with a length")
+        need(kind == 0 or length == 0 and dtype * (kind == 1) == 0, "a length, or type, of none")
         need(not entries or entries[-1].path < path, "paths in another order")
         need(path[:-1] in folders, "a directory is missing")
         entries.append(Entry(kind, dtype, path, length))
@@ -84,6 +84,7 @@ def read_chunk(record, has_base):
     reader, references = Reader(record.meta), []
     flags, dtype, form, row_words, guard = *reader.ints(1, 1, 1), reader.varint(), reader.take(8)
     need(flags < 32 and dtype in TYPES, "a chunk of unknown flags or element type")
+    need(TYPES[dtype][0] > 1 or not flags & 1, "an order of bytes in words of one")
     need((record.kind == 4) == (flags > 15) == (form == 0), "neither a chunk nor a copy")
     pieces, count = read_pieces(reader, flags >> 2 & 1, 1), reader.varint() if flags & 8 else 0
     need(bool(flags & 8) <= count <= 4, "no such number of references")
@@ -154,7 +155,8 @@ def restore(data, base_files):
         read = lambda space, pieces: b"".join(space[at : at + n] for at, n in pieces)
         if chunk.source is not None:
             source, group = begun.get(chunk.source), []
-            need(source and within(first, files), "a copy of nothing, or in several files")
+            same = source and (source.dtype, source.flags & 1) == (chunk.dtype, chunk.flags & 1)
+            need(same and within(first, files), "a copy of nothing, or in several files")
             words = read(space, source.pieces)
         else:
             need(0 < len(group) < 16 if chunk.flags & 2 else True, "no such group")

@@ -51,14 +51,13 @@ class Bits:
     def end(self):
         need(self.len - self.at < 8 and self.value >> self.at == 0, "bits that are not used")
 
-def frame(data, limit, table=False):
-    """The content, of at most `limit` bytes, of one zstd frame."""
+def frame(data, limit):
+    """The content, of at most `limit` bytes, of one zstd frame that says how many there are."""
     try:
         of = zstandard.get_frame_parameters(data)
-        need(data[:4] == b"\x28\xb5\x2f\xfd" and not of.dict_id, "no frame, or with a dictionary")
-        if table:
-            small = data[4] & 32 or of.window_size <= 1 << 23
-            need(of.content_size <= limit and not of.has_checksum and small, "no frame of a table")
+        need(data[:4] == b"\x28\xb5\x2f\xfd" and data[4] & 31 == 0, "no frame, or with a dictionary")
+        small = data[4] & 32 or of.window_size <= 1 << 23
+        need(small and of.content_size <= limit, "more than it may hold, or who knows how much")
         decoder = zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
         content = decoder.decompress(data)
     except zstandard.ZstdError as error:

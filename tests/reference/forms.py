@@ -10,9 +10,10 @@ TYPES |= {16: (1, 0), 17: (1, 0), 18: (1, 0), 19: (1, 4), 20: (1, 5), 21: (1, 0)
 TYPES |= {23: (1, 5), 24: (2, 5), 25: (2, 8), 26: (4, 8), 27: (8, 11), 28: (4, 8), 29: (8, 11)}
 TYPES |= {code: (layout.word, 0) for code, layout in QUANTISED.items()}
 HALVES, F32 = (24, 25), (26,)
+np.seterr(all="ignore")
 # Bytes of a word of each input (0: as the chunk's), and the element types that it suits.
-PREDICTORS = {0: ((0,), TYPES), 1: ((2, 4), HALVES), 2: ((4,), HALVES), 3: ((2,), F32),
-              4: ((4, 4, 4), F32), 5: ((4, 4, 4), F32), 6: ((2,), HALVES), 7: ((4, 4), F32)}
+PREDICTORS = [((0,), TYPES), ((2, 4), HALVES), ((4,), HALVES), ((2,), F32), ((4, 4, 4), F32)]
+PREDICTORS += [PREDICTORS[4], ((2,), HALVES), ((4, 4), F32)]
 
 def turned(data, word):
     return np.frombuffer(data, np.uint8).reshape(-1, word)[:, ::-1].tobytes()
@@ -21,7 +22,7 @@ def decode(chunk, length, inputs):
     """The bytes of a chunk, of its payload and of the bytes that it refers to."""
     dtype, form, big_endian, payload = chunk.dtype, chunk.form, chunk.flags & 1, chunk.payload
     (word, exponent), reader = TYPES[dtype], Reader(payload)
-    need(1 <= form <= 10 and (form >= 7) == bool(inputs), "no such form, or its references")
+    need(1 <= form <= 11 and (form >= 7) == bool(inputs), "no such form, or its references")
     n, w = length // word, 1 if dtype >= 40 and form in (7, 8) else word
     if form < 3:
         data = reader.take(length) if form == 1 else reader.take(word) * n
@@ -31,27 +32,26 @@ def decode(chunk, length, inputs):
     elif form == 6:
         need(dtype >= 40 and not big_endian, "quantised groups that are none")
         data = quantised(reader, n, dtype)
+    elif form == 11:
+        from derived import derived
+        need(len(inputs) == 1 and not big_endian, "floats that are not what a quantiser had")
+        data = derived(reader, n, dtype, chunk.row_words, inputs[0])
     elif form < 6:
         need(exponent if form == 4 else not exponent and dtype < 40, "another form's element type")
         four = lambda: split(reader, n, 8 * word, exponent, chunk.row_words)
         words = four() if form == 4 else group(reader, n, word)
     else:
-        need(form < 9 or dtype in F32, "moments of other than 32 bits")
-        need(form != 7 or payload and payload[0] in PREDICTORS, "no such predictor")
+        need(form == 8 or (b"" < payload[:1] < b"\x08" if form == 7 else dtype in F32), "no such thing")
         widths, suits = PREDICTORS[payload[0]] if form == 7 else ((0,) * max(form - 8, 1), TYPES)
         n, widths = length // w, [width or w for width in widths]
         need([len(x) for x in inputs] == [n * v for v in widths] and dtype in suits, "inputs")
         inputs = [turned(x, v) if big_endian else x for x, v in zip(inputs, widths)]
         inputs = [np.frombuffer(x, f"<u{v}").astype(np.uint64) for x, v in zip(inputs, widths)]
-        with np.errstate(all="ignore"):
-            if form == 8:
-                words = group(reader, n, w) ^ inputs[0]
-            elif form == 7:
-                words = delta(reader, n, 8 * w, exponent, inputs)
-            else:
-                words = (moment if form == 9 else gradient)(reader, n, *inputs)
+        words = {7: lambda: delta(reader, n, 8 * w, exponent, inputs),
+                 8: lambda: group(reader, n, w) ^ inputs[0], 9: lambda: moment(reader, n, *inputs),
+                 10: lambda: gradient(reader, n, *inputs)}[form]()
     reader.end()
-    if form not in (1, 2, 3, 6):
+    if form not in (1, 2, 3, 6, 11):
         data = words.astype(f"<u{w}").tobytes()
         data = turned(data, w) if big_endian else data
     return data
@@ -166,8 +166,8 @@ def predict(kind, reader, inputs, bits, exponent):
         a1 = words_of(averaged(order, keep, gain, *map(f32, inputs)), inputs[0])
         words = np.where(inputs[1] == 0x7F800000, inputs[0], a1)
         return words, words >> 23 & 255
-    x = widened(inputs[0], exponent == 8) if kind == 6 else inputs[0]
-    x = rounded(x, exponent) if kind in (2, 6) else x
+    x = rounded(widened(inputs[0], exponent == 8), exponent) if kind == 6 else inputs[0]
+    x = rounded(x, exponent) if kind == 2 else x
     x = widened(x, reader.int(1)) if kind == 3 else x
     if bits == 8:
         contexts = x & (127 if exponent else 255)
@@ -189,7 +189,9 @@ def magnitude(c, low, bits):
     return 1 << c - 5 | low if bits == 64 else (4 + c % 4 << (c - 4 >> 2)) + low
 
 def delta(reader, n, bits, exponent, inputs):
-    prediction, contexts = predict(reader.int(1), reader, inputs, bits, exponent)
+    return changed(reader, n, bits, *predict(reader.int(1), reader, inputs, bits, exponent))
+
+def changed(reader, n, bits, prediction, contexts):
     mode, at = reader.int(1), range(n)
     need(mode < 4, "no such mode")
     if mode == 0:

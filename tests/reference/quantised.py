@@ -76,22 +76,34 @@ def contexts(dtype, floats, scales, mins, most):
     third = np.clip(from_mean + 384 >> 8, 0, 2)
     return 3 * np.where(scale, class_, 4) + third, (scale > 0) & (2 * zero > 256 * most)
 
-def quantised(reader, n, dtype):
-    word, places, (count, width, _), *_ = layout = QUANTISED[dtype]
-    out, floats, most = np.zeros((n, word), np.uint8), [], (1 << width) - 1
-    for at in places:
+def put(out, part, values):
+    for at, shift, w, of, to in part[2]:
+        out[:, at] |= ((values[:, of] >> to & (1 << w) - 1) << shift).astype(np.uint8)
+
+def fields(reader, n, dtype):
+    """Groups with all but their elements; their floats; their scales and mins."""
+    layout, floats = QUANTISED[dtype], []
+    out = np.zeros((n, layout.word), np.uint8)
+    for at in layout.floats:
         floats.append(read_floats(reader, n, *floats))
         out[:, at : at + 2] = floats[-1].astype("<u2").view(np.uint8).reshape(n, 2)
     for part in (slice(0, 2), slice(260, 292, 2), slice(261, 292, 2)) if dtype == 51 else ():
         out[:, part] = plane(reader, out[:, part].size, 8)[1].reshape(n, -1)
     parts = [part and plane(reader, n * part[0], part[1])[1].reshape(n, -1) for part in layout[3:]]
+    for part, values in zip(layout[3:], parts):
+        if part:
+            put(out, part, values)
+    return out, floats, parts
+
+def quantised(reader, n, dtype):
+    out, floats, parts = fields(reader, n, dtype)
+    layout = count, width, _ = QUANTISED[dtype].elements
+    most = (1 << width) - 1
     # Q8_1 has a second float, which is no minimum.
     context, around = contexts(dtype, floats[: 1 if dtype == 45 else 2], *parts, most)
     tables, per = 15 if len(floats) > 1 and dtype != 45 else 8, n * count // len(context)
     coder, elements = plane(reader, n * count, width, range(5), tables, np.repeat(context, per))
     if coder == 4:
         elements = np.where(np.repeat(around, per), most - elements, elements)
-    for part, values in zip(layout[2:], [elements.reshape(n, -1)] + parts):
-        for at, shift, w, of, to in part[2] if part else ():
-            out[:, at] |= ((values[:, of] >> to & (1 << w) - 1) << shift).astype(np.uint8)
+    put(out, layout, elements.reshape(n, -1))
     return out.tobytes()

@@ -34,7 +34,8 @@ impl ChunkPlan {
         ChunkPlan {
             pieces,
             dtype: span.dtype,
-            big_endian: span.big_endian,
+            // Of one byte there is one order.
+            big_endian: span.big_endian && span.dtype.word_len() > 1,
             row_words: span.row_words,
             copy_of: None,
             known: Vec::new(),

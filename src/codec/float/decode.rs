@@ -198,6 +198,7 @@ pub fn join(
         let good = match &mut symbols {
             Symbols::Plain(pieces) => {
                 planes.symbols = pieces.next(level, at, buffer)?;
+                plane::below(planes.symbols, fields.symbol_bits()).then_some(())?;
                 delivery.put(out, piece, |words| {
                     split::join(level, fields, planes, &mut escapes, words)
                 })

@@ -92,7 +92,8 @@ pub fn decode(
     };
     let base = u16::from_le_bytes([base_low, base_high]);
     let fields = Split { word_bits: 32, rest_bits: flags & 15, base, sign };
-    if !fields.is_valid() || fields.rest_bits > 8 {
+    let has_base = fields.is_windowed() || base == 1;
+    if !fields.is_valid() || fields.rest_bits > 8 || !has_base {
         return None;
     }
     let n = out.len() / 4;

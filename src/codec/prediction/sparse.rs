@@ -112,7 +112,11 @@ pub fn decode(
     symbols.resize(changed, 0);
     plane::take(&mut payload)?.decode(level, 8, coder, symbols)?;
     let above = |values: &[u8]| usize::from(values.iter().fold(0, |a, &b| a.max(b)));
-    if above(gaps) >= FINE.count() || above(symbols) >= Classes::symbols_of_word(word) {
+    // A word that is listed differs from its prediction.
+    if above(gaps) >= FINE.count()
+        || above(symbols) >= Classes::symbols_of_word(word)
+        || symbols.contains(&0)
+    {
         return None;
     }
     match word {

@@ -146,6 +146,8 @@ impl Counts {
 pub struct Decoder<'a> {
     tables: Vec<DecodeTable>,
     decoder: rans::Decoder<'a>,
+    /// Elements not yet decoded.
+    n_left: usize,
 }
 
 impl<'a> Decoder<'a> {
@@ -157,7 +159,8 @@ impl<'a> Decoder<'a> {
             return None;
         }
         let decoder = rans::Decoder::new(Lanes::from_log2(lanes)?, n, data)?;
-        Some(Decoder { tables: tables.iter().map(DecodeTable::new).collect(), decoder })
+        let tables = tables.iter().map(DecodeTable::new).collect();
+        Some(Decoder { tables, decoder, n_left: n })
     }
 
     /// Decodes the next piece, of sub-groups with the contexts `subs`.
@@ -171,6 +174,10 @@ impl<'a> Decoder<'a> {
     ) -> Option<()> {
         context::spread(level, layout, subs, contexts);
         self.decoder.decode_contexts(level, contexts, &self.tables, out).then_some(())?;
+        // The last elements stand in the states: no table bounds them.
+        let n_before = self.n_left.saturating_sub(rans::MOST_IN_STATES).min(out.len());
+        self.n_left -= out.len();
+        plane::below(&out[n_before..], layout.elements.bits).then_some(())?;
         context::turn(level, layout, subs, out);
         Some(())
     }

@@ -213,3 +213,30 @@ proptest! {
         let _ = decoded(Level::best(), dtype, &bytes, n * dtype.word_len());
     }
 }
+
+#[test]
+fn the_last_elements_have_no_more_bits_than_others() {
+    let layout = layout::of(Dtype::Q4_0).unwrap();
+    let n = 32 * 64;
+    let table = crate::entropy::frequency::normalise(&std::array::from_fn(|i| {
+        if i < 16 { 100 + i as u32 } else { 0 }
+    }));
+    let table = table.unwrap();
+    for (last, good) in [(15, true), (16, false), (255, false)] {
+        let mut elements: Vec<u8> = (0..n).map(|i| (i * i % 23 % 16) as u8).collect();
+        elements[n - 3] = last;
+        let mut data = vec![crate::entropy::rans::Lanes::Four.log2()];
+        plane::write_tables(&vec![table.clone(); context::count(layout)], &mut data);
+        data.extend(plane::tests::stream(&table, &elements));
+        let coded = Coded { coder: Coder::Contexts, data: &data };
+        for level in Level::available() {
+            let mut decoder = elements::Decoder::new(layout, coded, n).unwrap();
+            let (mut contexts, mut found) = (vec![0; n / 2], vec![0; n]);
+            for (at, found) in found.chunks_mut(n / 2).enumerate() {
+                let done = decoder.piece(level, layout, &[3; 32], &mut contexts, found);
+                assert_eq!(done.is_some(), good || at == 0, "{last} {level:?}");
+            }
+            assert!(!good || found == elements);
+        }
+    }
+}

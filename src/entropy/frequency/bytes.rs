@@ -110,7 +110,8 @@ pub fn read(bytes: &[u8]) -> Option<(Table, usize)> {
         let r = model.parameter();
         let residual = match bits.read_zeros(ESCAPE - 1) {
             Some(quotient) => quotient << r | bits.read(r)?,
-            None => bits.read(ESCAPED_BITS)?,
+            // A residual is escaped where it must be, and nowhere else.
+            None => bits.read(ESCAPED_BITS).filter(|residual| residual >> r >= ESCAPE)?,
         };
         let rank = model.prediction(&ranks, i) + unfold(residual);
         let rank = u32::try_from(rank).ok().filter(|&q| q <= largest)?;
@@ -264,6 +265,32 @@ mod tests {
             "{present} symbols in {} bytes",
             check(&table)
         );
+    }
+
+    #[test]
+    fn a_residual_that_needs_no_escape_has_none() {
+        // Two symbols of frequency 2048, whose ranks at precision 0 are 12.
+        let table = |escaped: bool| {
+            let mut out = Vec::new();
+            let mut bits = BitWriter::new(&mut out);
+            for (value, n) in [(7, 8), (1, 8), (0, 4), (0, 2)] {
+                bits.write(value, n);
+            }
+            if escaped {
+                bits.write(0, ESCAPE);
+                bits.write(fold(12), ESCAPED_BITS);
+            } else {
+                bits.write_rice(fold(12), 1);
+            }
+            bits.write_rice(fold(0), 2);
+            bits.finish();
+            out
+        };
+        let mut written = Vec::new();
+        write(&two(7, 8, 2048), &mut written);
+        assert_eq!(table(false), written);
+        assert!(read(&written).is_some());
+        assert_eq!(read(&table(true)), None);
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! The page: stacked bars, one a step, a colour a stream, and the table behind them.
 
 use super::{Stats, StepStats};
+use crate::text::escape_html;
 use std::fmt::Write;
 
 const HEIGHT: f64 = 320.0;
@@ -30,7 +31,7 @@ pub(super) fn page(stats: &Stats, title: &str) -> String {
     let mut html =
         String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     html += "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">";
-    let title = escape(title);
+    let title = escape_html(title);
     let _ = write!(html, "<title>{title}</title><style>{STYLE}</style></head><body>");
     let _ = write!(
         html,
@@ -42,7 +43,11 @@ pub(super) fn page(stats: &Stats, title: &str) -> String {
         stats.ratio()
     );
     for (i, stream) in stats.streams.iter().enumerate() {
-        let _ = write!(html, "<span class=\"key\"><i class=\"s{i}\"></i>{}</span>", escape(stream));
+        let _ = write!(
+            html,
+            "<span class=\"key\"><i class=\"s{i}\"></i>{}</span>",
+            escape_html(stream)
+        );
     }
     html += "</p><div class=\"scroll\">";
     html += &svg(stats);
@@ -81,7 +86,7 @@ fn svg(stats: &Stats) -> String {
     for (i, step) in stats.steps.iter().enumerate() {
         let x = LEFT + i as f64 * pitch;
         let gap = (pitch * 0.15).min(6.0);
-        let _ = write!(out, "<g><title>{}</title>", escape(&describe(stats, step)));
+        let _ = write!(out, "<g><title>{}</title>", escape_html(&describe(stats, step)));
         let mut below = 0.0;
         for (k, &bytes) in step.stored_bytes.iter().enumerate() {
             let (from, to) = (below, below + bytes as f64);
@@ -139,7 +144,7 @@ fn table(stats: &Stats) -> String {
         "<table><thead><tr><th>step</th><th>kind</th><th>base</th><th>size</th><th>ratio</th>",
     );
     for stream in &stats.streams {
-        let _ = write!(out, "<th>{}</th>", escape(stream));
+        let _ = write!(out, "<th>{}</th>", escape_html(stream));
     }
     out += "</tr></thead><tbody>";
     for step in &stats.steps {
@@ -181,10 +186,6 @@ fn size(bytes: u64) -> String {
         1_000_000..1_000_000_000 => format!("{:.1} MB", b / 1e6),
         _ => format!("{:.2} GB", b / 1e9),
     }
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

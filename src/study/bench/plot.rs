@@ -4,6 +4,7 @@ mod axis;
 
 pub use axis::Axis;
 
+use crate::text::escape_html;
 use std::fmt::Write as _;
 
 use axis::Scale;
@@ -65,11 +66,6 @@ const BOTTOM: f64 = 46.0;
 /// Colours that the page defines as `--c0` and so on.
 pub const N_COLOURS: usize = 8;
 
-/// Text made safe for HTML.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 impl Plot {
     /// The plot as an `<svg>` element.
     pub fn to_svg(&self) -> String {
@@ -78,7 +74,7 @@ impl Plot {
         let x = Scale::new(points().map(|p| p.x), self.x.log, false, (LEFT, WIDTH - RIGHT));
         let y = Scale::new(points().map(|p| p.y), self.y.log, bars, (HEIGHT - BOTTOM, TOP));
         let mut svg = String::new();
-        let title = escape(&self.title);
+        let title = escape_html(&self.title);
         let _ = write!(
             svg,
             "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">\
@@ -102,7 +98,7 @@ impl Plot {
     fn axes(&self, x: &Scale, y: &Scale, svg: &mut String) {
         let (bottom, right) = (HEIGHT - BOTTOM, WIDTH - RIGHT);
         for (at, text) in self.x.ticks(x) {
-            let text = escape(&text);
+            let text = escape_html(&text);
             let _ = write!(
                 svg,
                 "<path class=\"g\" d=\"M{at:.1} {TOP}V{bottom}\"/>\
@@ -111,7 +107,7 @@ impl Plot {
             );
         }
         for (at, text) in self.y.ticks(y) {
-            let text = escape(&text);
+            let text = escape_html(&text);
             let _ = write!(
                 svg,
                 "<path class=\"g\" d=\"M{LEFT} {at:.1}H{right}\"/>\
@@ -126,9 +122,9 @@ impl Plot {
              <text transform=\"translate(14 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
             (LEFT + right) / 2.0,
             HEIGHT - 10.0,
-            escape(&self.x.label),
+            escape_html(&self.x.label),
             (TOP + bottom) / 2.0,
-            escape(&self.y.label)
+            escape_html(&self.y.label)
         );
     }
 
@@ -149,8 +145,12 @@ impl Plot {
                      style=\"fill:var(--c{colour})\"/>"
                 ),
             };
-            let _ =
-                write!(svg, "<text x=\"{:.1}\" y=\"36\">{}</text>", at + 16.0, escape(&curve.name));
+            let _ = write!(
+                svg,
+                "<text x=\"{:.1}\" y=\"36\">{}</text>",
+                at + 16.0,
+                escape_html(&curve.name)
+            );
             at += 32.0 + 6.2 * curve.name.chars().count() as f64;
         }
     }
@@ -187,7 +187,7 @@ impl Curve {
         }
         let fill = format!("style=\"fill:var(--c{colour})\"");
         for &(px, py, label) in &drawn {
-            let label = escape(label);
+            let label = escape_html(label);
             let _ = match self.mark {
                 Mark::Dashed => Ok(()),
                 Mark::Bar => {
@@ -215,7 +215,7 @@ impl Curve {
             drawn.sort_by(|a, b| b.0.total_cmp(&a.0));
             for &(px, py, label) in &drawn {
                 let (at_x, at_y) = free_place(px, py, label, taken);
-                let label = escape(label);
+                let label = escape_html(label);
                 let _ =
                     write!(svg, "<text x=\"{at_x:.1}\" y=\"{at_y:.1}\" class=\"l\">{label}</text>");
             }

@@ -4,13 +4,8 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{
-    device::Stages,
-    measure::Record,
-    plot::{Plot, escape},
-    table::Table,
-};
-use crate::simd::Level;
+use super::{device::Stages, measure::Record, plot::Plot, table::Table};
+use crate::{simd::Level, text::escape_html};
 
 /// A part of a report.
 #[derive(Clone, Debug, Default)]
@@ -143,17 +138,17 @@ impl Report {
 
     /// A page that needs nothing beside itself.
     pub fn to_html(&self) -> String {
-        let title = escape(&self.title);
+        let title = escape_html(&self.title);
         let mut html = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
              <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1><p>{}</p>\n",
-            escape(&self.environment())
+            escape_html(&self.environment())
         );
         for section in &self.sections {
-            let _ = writeln!(html, "<h2>{}</h2>", escape(&section.heading));
+            let _ = writeln!(html, "<h2>{}</h2>", escape_html(&section.heading));
             for answer in &section.answers {
-                let _ = writeln!(html, "<p class=\"a\">{}</p>", escape(answer));
+                let _ = writeln!(html, "<p class=\"a\">{}</p>", escape_html(answer));
             }
             for plot in &section.plots {
                 let _ = writeln!(html, "<figure>{}</figure>", plot.to_svg());
@@ -163,7 +158,7 @@ impl Report {
             }
         }
         for line in self.end() {
-            let _ = writeln!(html, "<p class=\"f\">{}</p>", escape(&line));
+            let _ = writeln!(html, "<p class=\"f\">{}</p>", escape_html(&line));
         }
         html.push_str("</body></html>\n");
         html
@@ -172,13 +167,13 @@ impl Report {
 
 fn put_table(table: &Table, html: &mut String) {
     let row = |cells: &[String], tag: &str| -> String {
-        let cells = cells.iter().map(|c| format!("<{tag}>{}</{tag}>", escape(c)));
+        let cells = cells.iter().map(|c| format!("<{tag}>{}</{tag}>", escape_html(c)));
         format!("<tr>{}</tr>", cells.collect::<String>())
     };
     let _ = write!(
         html,
         "<div class=\"w\"><table><caption>{}</caption><thead>{}</thead><tbody>",
-        escape(&table.title),
+        escape_html(&table.title),
         row(&table.columns, "th")
     );
     for cells in &table.rows {

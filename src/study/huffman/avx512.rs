@@ -149,10 +149,14 @@ fn rest_of(index: __m512i, entry: __m512i) -> __m512i {
     _mm512_srlv_epi64(index, _mm512_and_si512(entry, _mm512_set1_epi64(63)))
 }
 
+const _: () = assert!(SIZE.is_power_of_two());
+
+/// The entries at these places, modulo their number.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn gather(entries: &[u64; SIZE], index: __m512i) -> __m512i {
-    // SAFETY: callers shift numbers below `SIZE` right, so every index is below `SIZE`.
+    let index = _mm512_and_si512(index, _mm512_set1_epi64(SIZE as i64 - 1));
+    // SAFETY: every index is below the number of entries.
     unsafe { _mm512_i64gather_epi64::<8>(index, entries.as_ptr().cast()) }
 }
 

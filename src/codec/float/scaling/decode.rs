@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     entropy::rans,
-    simd::Level,
+    simd::{Level, for_every_level},
     transform::split::{self, Split},
 };
 
@@ -63,7 +63,8 @@ impl<'a> Pieces<'a> {
         good.then_some(out)
     }
 
-    /// The words of the last piece from its planes; false where their escapes are wrong.
+    /// The words of the last piece from its planes; false where a symbol stands for no `s`, or
+    /// escapes are wrong.
     pub fn join(
         &mut self,
         level: Level,
@@ -73,6 +74,9 @@ impl<'a> Pieces<'a> {
         words: &mut [u8],
     ) -> bool {
         let n = planes.symbols.len();
+        if !stand_for_s(level, fields, planes.symbols, &self.shifts[..n]) {
+            return false;
+        }
         let heads = &mut self.heads[..n];
         let of_heads = split::Planes { tails: &[], ..planes };
         let shifts = Some(&self.shifts[..n]);
@@ -85,4 +89,23 @@ impl<'a> Pieces<'a> {
     pub fn finish(self) -> bool {
         self.decoder.finish()
     }
+}
+
+/// Whether each symbol in the window stands for an `s` of no more than its bits that is not 0.
+fn stand_for_s(level: Level, fields: &Split, symbols: &[u8], shifts: &[u8]) -> bool {
+    let (base, n_s) = (u32::from(fields.base), 1 << fields.symbol_bits());
+    // Where the whole window does, whatever the shift, which is the rule for wide exponents.
+    base > 255 && base + 253 < n_s || within(level, symbols, shifts, fields.base, (n_s - 1) as u16)
+}
+
+for_every_level! {
+/// Whether symbols in a window, with their shifts, stand for 1 to `most`.
+fn within(symbols: &[u8], shifts: &[u8], base: u16, most: u16) -> bool {
+    let wrong = |symbol: u8, shift: u8| {
+        let up = u16::from(symbol) + u16::from(shift);
+        let s = base.wrapping_add(up).wrapping_sub(256);
+        u16::from(s.wrapping_sub(1) >= most) & u16::from(symbol.wrapping_sub(1) < 254)
+    };
+    symbols.iter().zip(shifts).fold(0, |any, (&symbol, &shift)| any | wrong(symbol, shift)) == 0
+}
 }
