@@ -21,11 +21,14 @@ mod options;
 mod read;
 mod write;
 
-pub use access::{Archive, ArchivedFile, Base, Input, TensorInfo};
+pub use access::{Archive, ArchivedFile, Base, Input, TensorInfo, is_archive};
 pub use checkpoint::{Checkpoint, CheckpointFile};
 pub use disk::{AtomicFile, remove_temporaries};
 pub(crate) use disk::{Holder, holder};
-pub use inspection::{FileInfo, Inspection, SpanInfo, inspect};
+pub use inspection::{
+    BaseFile, BaseInfo, Changed, Difference, FileInfo, Inspection, SpanInfo, difference, inspect,
+    inspect_open, stored_bytes,
+};
 pub(crate) use options::with_methods;
 pub use options::{
     Changes, CompressOptions, OnDamage, Options, Overwrite, Progress, RestoreOptions, Symlinks,

@@ -17,6 +17,7 @@ mod target;
 mod tensor;
 
 pub use damage::{Damage, is_salvageable};
+pub(in crate::archive) use extract::gather;
 pub use extract::{extract, extract_to};
 pub use forward::{decompress_stream, decompress_to_writer, verify_stream};
 pub use pipe::Reader;

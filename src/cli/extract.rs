@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    archive::{Checkpoint, extract, extract_to},
+    archive::{extract, extract_to},
 };
 use std::{ffi::OsString, path::PathBuf, time::Instant};
 
@@ -24,7 +24,7 @@ Examples:
   lmc-gpu extract checkpoint.lmc master.safetensors:lm_head.weight -o head.safetensors
   lmc-gpu inspect model.lmc                    lists the names")]
 pub struct Args {
-    /// An archive, a file or a directory
+    /// An archive, a file or a directory; - is standard input
     #[arg(value_name = "X")]
     path: PathBuf,
     /// Names of tensors, with FILE: in front where several files have one of that name
@@ -37,7 +37,7 @@ pub struct Args {
     #[arg(long)]
     follow: bool,
     /// Replace output that exists
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -51,17 +51,21 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let output = match &args.output {
+        Some(output) if args::ends_as_directory(output) || output.is_dir() => {
+            let beside = beside(&args)?;
+            args::inside(output, beside.file_name().unwrap_or_default())?
+        }
         Some(output) => args::output(output),
         None => beside(&args)?,
     };
     let to_pipe = args::is_pipe(&output);
     let bar = Bar::new(true, "", || None);
-    let options = args.common.options(&bar)?;
+    let options = args.common.options(&bar);
     let options = options
         .with_symlinks(args::symlinks(args.follow))
         .with_overwrite(args::overwrite(args.force, false));
-    let options = args.bases.attach(options)?.with_protected(vec![args.path.clone()]);
-    let checkpoint = Checkpoint::open(&args.path, &options)?;
+    let options = args.bases.attach(options)?.with_protected(vec![args::place(&args.path)]);
+    let checkpoint = args::checkpoint(&args.path, &options)?;
     let at = |e: Error| match e {
         Error::Io { .. } | Error::BaseMismatch(_) => e,
         e => e.at(args.path.display()),
@@ -87,10 +91,10 @@ pub fn run(args: Args) -> Result<Outcome> {
         report::line_beside(
             to_pipe,
             &format!(
-                "{} -> {}: {} tensors, {}, {seconds:.2} s",
-                args.path.display(),
-                output.display(),
-                extracted.tensors.len(),
+                "{} -> {}: {}, {}, {seconds:.2} s",
+                args::shown(&args.path, "standard input"),
+                args::shown(&output, "standard output"),
+                report::count(extracted.tensors.len() as u64, "tensor"),
                 report::bytes(extracted.bytes),
             ),
         )?;
@@ -99,6 +103,10 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 fn beside(args: &Args) -> Result<PathBuf> {
+    if args::is_pipe(&args.path) {
+        let why = "say with -o where the tensors of standard input go (- is standard output)";
+        return Err(Error::InvalidArgument(why.into()));
+    }
     let name = match args.path.extension() {
         Some(e) if e == "lmc" => args.path.file_stem(),
         _ => args.path.file_name(),

@@ -4,7 +4,7 @@ mod print;
 
 use super::{
     Outcome,
-    args::{self, Common},
+    args::{self, Common, Transform},
     progress::Bar,
 };
 use crate::{
@@ -94,7 +94,7 @@ struct Init {
     #[arg(long, value_name = "N")]
     keep_every: Option<u64>,
     /// Give an existing store this policy; its steps stay as they are
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     #[command(flatten)]
     output: Output,
@@ -136,7 +136,7 @@ struct Save {
     #[arg(long)]
     full: bool,
     /// Replace the step where it exists; deltas to what it was stay valid
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     /// Remove what the policy does not keep afterwards
     #[arg(long)]
@@ -155,6 +155,8 @@ struct Save {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    transform: Transform,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -172,7 +174,7 @@ struct Restore {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Replace existing output; of a directory only the files that the archive has
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     /// Replace a directory as a whole, with whatever else it holds
     #[arg(long)]
@@ -250,7 +252,7 @@ struct StatsArgs {
     #[arg(long, value_name = "OUT.html")]
     plot: Option<PathBuf>,
     /// Replace an existing page
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     #[command(flatten)]
     output: Output,
@@ -289,7 +291,7 @@ pub fn run(args: Args) -> Result<Outcome> {
         }
         Verb::Verify(a) => {
             let bar = Bar::new(a.common.quiet, "verifying", || None);
-            let store = Store::open(&a.dir)?.with_options(a.common.options(&bar)?);
+            let store = Store::open(&a.dir)?.with_options(a.common.options(&bar));
             let verified = store.verify(&a.steps)?;
             drop(bar);
             print::verified(&verified, &Output::of(a.json, &a.common))?;
@@ -337,8 +339,8 @@ fn init(a: &Init) -> Result<Outcome> {
 fn save(a: &Save) -> Result<Outcome> {
     let bar = Bar::new(a.common.quiet, "saving", || None);
     let options = a
-        .common
-        .options(&bar)?
+        .transform
+        .attach(a.common.options(&bar))?
         .with_symlinks(args::symlinks(a.follow))
         .with_changes(args::changes(a.allow_changes));
     let store = Store::open(&a.dir)?.with_options(options);
@@ -365,7 +367,7 @@ fn restore(a: &Restore) -> Result<Outcome> {
     })?;
     let total = || steps.iter().find(|r| r.step == step).map(|r| r.input_bytes);
     let bar = Bar::new(a.common.quiet, "restoring", total);
-    let store = store.with_options(a.common.options(&bar)?);
+    let store = store.with_options(a.common.options(&bar));
     let started = std::time::Instant::now();
     let restored = store.restore(step, &a.output, args::overwrite(a.force, a.force_replace_dir))?;
     drop(bar);
