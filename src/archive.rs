@@ -34,8 +34,8 @@ pub use options::{
     Changes, CompressOptions, OnDamage, Options, Overwrite, Progress, RestoreOptions, Symlinks,
 };
 pub use read::{
-    Damage, Reader, Restored, decompress, decompress_into, decompress_stream, decompress_to_writer,
-    extract, extract_to, is_salvageable, verify_stream,
+    Damage, Extracted, Reader, Restored, decompress, decompress_into, decompress_stream,
+    decompress_to_writer, extract, extract_to, is_salvageable, verify_stream,
 };
 pub use write::{
     Summary, Writer, compress, compress_files, compress_into, compress_path, compress_reader,

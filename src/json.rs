@@ -11,7 +11,10 @@ use crate::{
         Summary,
     },
     container::Name,
-    store::{Listing, Removed, Report, Saved, Stats, StepHealth, StepRecord, StepStats, Verified},
+    store::{
+        Listing, Rebased, Removed, Report, Saved, Stats, StepHealth, StepRecord, StepStats,
+        Verified,
+    },
 };
 use serde_json::{Value, json};
 
@@ -220,10 +223,20 @@ pub fn saved(s: &Saved) -> Value {
     object
 }
 
+/// What storing a step anew did.
+pub fn rebased(r: &Rebased) -> Value {
+    let mut object = record(&r.record);
+    object["archive_bytes_before"] = r.archive_bytes_before.into();
+    object["notes"] = json!(r.notes);
+    object["removed"] = removed(&r.removed);
+    object
+}
+
 /// What was removed.
 pub fn removed(r: &Removed) -> Value {
     json!({
-        "steps": r.steps, "kept_as_base": r.kept_as_base, "files": r.files, "bytes": r.bytes,
+        "steps": r.steps, "kept_as_base": r.kept_as_base, "rebased": r.rebased,
+        "written_bytes": r.written_bytes, "files": r.files, "bytes": r.bytes,
     })
 }
 

@@ -20,6 +20,7 @@ const STEP: u64 = 32 << 20;
 Examples:
   lmc-gpu cat checkpoint.lmc:config.json
   lmc-gpu cat model.safetensors.lmc | sha256sum
+  … | lmc-gpu cat -- -:config.json             an archive on standard input
   lmc-gpu list checkpoint.lmc                  lists the files")]
 pub struct Args {
     /// An archive and a file in it; the file may be left out where there is but one
@@ -113,7 +114,7 @@ fn entry(checkpoint: &Checkpoint, path: &Path, file: Option<&str>) -> Result<usi
     let entries = &checkpoint.manifest().entries;
     let files = || entries.iter().enumerate().filter(|(_, e)| e.kind != EntryKind::Directory);
     let found = match file {
-        Some(file) => files().find(|(_, e)| e.path == *file || e.path.to_string() == file),
+        Some(file) => files().find(|(_, e)| e.path == *file || e.path.to_text() == file),
         None => files().next().filter(|_| files().count() == 1),
     };
     found.map(|(i, _)| i).ok_or_else(|| {

@@ -78,24 +78,25 @@ fn text(args: &Args, found: &Difference) -> Result<()> {
             out.text(&format!("only in {}: {}\n", shown(&path), shown(name)))?;
         }
     }
-    let n = found.changed.len() as u64;
+    let sizes = format!(
+        "as a delta to {} the second would take about {}, ratio {}, and about {}, ratio {}, by \
+         itself",
+        shown(&args::shown(&args.first, "standard input")),
+        report::bytes(found.delta_bytes),
+        report::ratio_text(found.second_bytes, found.delta_bytes),
+        report::bytes(found.full_bytes),
+        report::ratio_text(found.second_bytes, found.full_bytes),
+    );
+    let tensors = found.changed.iter().filter(|c| c.name.is_some()).count() as u64;
     out.text(&match found.is_none() {
-        true => {
-            format!("the same: {}\n", report::count(found.same, "stretch").replace("chs", "ches"))
-        }
-        false => format!(
-            "{} of {} that both have differ; as a delta to {} the second would take about {}, \
-             ratio {}, and about {}, ratio {}, by itself\n",
-            n,
-            n + found.same,
-            shown(&args::shown(&args.first, "standard input")),
-            report::bytes(found.delta_bytes),
-            report::ratio_text(found.second_bytes, found.delta_bytes),
-            report::bytes(found.full_bytes),
-            report::ratio_text(found.second_bytes, found.full_bytes),
-        ),
+        true => format!("both are the same, {}\n", report::bytes(found.second_bytes)),
+        false => format!("{} of those that both have; {sizes}\n", differing(tensors)),
     })?;
     out.finish()
+}
+
+fn differing(n: u64) -> String {
+    format!("{} differ{}", report::count(n, "tensor"), if n == 1 { "s" } else { "" })
 }
 
 fn row(c: &Changed) -> Vec<String> {

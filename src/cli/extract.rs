@@ -9,9 +9,13 @@ use super::{
 };
 use crate::{
     Error, Result,
-    archive::{extract, extract_to},
+    archive::{Extracted, extract, extract_to},
 };
-use std::{ffi::OsString, path::PathBuf, time::Instant};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 /// Write single tensors of a checkpoint to a safetensors file
 ///
@@ -76,30 +80,44 @@ pub fn run(args: Args) -> Result<Outcome> {
     }
     .map_err(at)?;
     let seconds = started.elapsed().as_secs_f64();
-    if args.json {
-        report::json(
-            to_pipe,
-            &serde_json::json!({
+    let from = args::shown(&args.path, "standard input");
+    let done = Done { from, output: &output, extracted, seconds };
+    done.print(to_pipe, args.json, args.common.quiet)?;
+    Ok(Outcome::Done)
+}
+
+/// Tensors that were written.
+pub struct Done<'d> {
+    pub from: String,
+    pub output: &'d Path,
+    pub extracted: Extracted,
+    pub seconds: f64,
+}
+
+impl Done<'_> {
+    pub fn print(&self, to_pipe: bool, json: bool, quiet: bool) -> Result<()> {
+        let Done { from, output, extracted, seconds } = self;
+        if json {
+            let told = serde_json::json!({
                 "output": output.display().to_string(),
                 "tensors": extracted.tensors,
                 "bytes": extracted.bytes,
                 "output_bytes": extracted.output_bytes,
                 "seconds": seconds,
-            }),
-        )?;
-    } else if !args.common.quiet {
-        report::line_beside(
-            to_pipe,
-            &format!(
-                "{} -> {}: {}, {}, {seconds:.2} s",
-                args::shown(&args.path, "standard input"),
-                args::shown(&output, "standard output"),
-                report::count(extracted.tensors.len() as u64, "tensor"),
-                report::bytes(extracted.bytes),
-            ),
-        )?;
+            });
+            return report::json(to_pipe, &told);
+        }
+        if quiet {
+            return Ok(());
+        }
+        let text = format!(
+            "{from} -> {}: {}, {}, {seconds:.2} s",
+            args::shown(output, "standard output"),
+            report::count(extracted.tensors.len() as u64, "tensor"),
+            report::bytes(extracted.bytes),
+        );
+        report::line_beside(to_pipe, &text)
     }
-    Ok(Outcome::Done)
 }
 
 fn beside(args: &Args) -> Result<PathBuf> {

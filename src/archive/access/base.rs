@@ -8,7 +8,7 @@
 use super::{
     Archive, Input,
     decode::Buffers,
-    file::{Shared, SharedFile},
+    file::Shared,
     relation::{self, Item},
 };
 use crate::{
@@ -53,7 +53,7 @@ impl Base {
     /// A base that is an archive which is open, with its own base attached where it needs one.
     #[doc(hidden)]
     pub fn of_archive(path: &Path, archive: Archive<'static>) -> Arc<Base> {
-        let (shared, input) = share(archive);
+        let (shared, input) = Shared::with_files(archive);
         let mut base = Self::of_input(path, input);
         base.archive = Some(shared);
         Arc::new(base)
@@ -153,8 +153,10 @@ impl Base {
     /// A fault while reading the base: its content, unless the operating system failed.
     fn fault(&self, e: Error) -> Error {
         match e {
-            Error::Io { context, source } if is_content(&source) => {
-                Error::BaseMismatch(format!("the base {}: {context}: {source}", self.shown).into())
+            Error::BaseMismatch(why) => Error::BaseMismatch(innermost(&why).into()),
+            Error::Io { context, source } if is_content(&source) || below(&source).is_some() => {
+                let whole = || format!("the base {}: {context}: {source}", self.shown);
+                Error::BaseMismatch(below(&source).unwrap_or_else(whole).into())
             }
             e @ Error::Io { .. } => e,
             e => Error::BaseMismatch(format!("the base {}: {e}", self.shown).into()),
@@ -162,20 +164,16 @@ impl Base {
     }
 }
 
-/// An archive that is kept open, and its files, decoded as they are read.
-fn share(archive: Archive<'static>) -> (Arc<Shared>, Input<'static>) {
-    let manifest = archive.manifest.clone();
-    let shared = Shared::new(archive);
-    let file = |entry| Box::new(SharedFile { shared: shared.clone(), entry }) as Box<dyn Source>;
-    let sources = (0..manifest.entries.len()).map(file).collect();
-    (shared, Input::from_sources(manifest, sources))
+/// What an error says of the base where it arose, not of those on the way there.
+fn innermost(text: &str) -> &str {
+    text.find("the base ").map_or(text, |at| &text[at..])
 }
 
-impl Archive<'static> {
-    /// Its files as input: to be compressed anew, or compared.
-    #[doc(hidden)]
-    pub fn into_input(self) -> Input<'static> {
-        share(self).1
+/// The same of an error from further down the chain that passed through the standard library.
+fn below(e: &std::io::Error) -> Option<String> {
+    match e.get_ref()?.downcast_ref::<Error>()? {
+        Error::BaseMismatch(why) => Some(innermost(why).to_owned()),
+        _ => None,
     }
 }
 
@@ -241,8 +239,12 @@ impl Attached {
             };
             return Err(Error::BaseMismatch(
                 format!(
-                    "{} is not the base that the archive was made against, \"{}\": it {why}",
-                    base.shown, record.name
+                    "{} ({} bytes) is not the base that the archive was made against, \"{}\" ({} \
+                     bytes): it {why}",
+                    base.shown,
+                    base.input.len(),
+                    record.name,
+                    record.total_len().unwrap_or(0)
                 )
                 .into(),
             ));

@@ -54,6 +54,24 @@ impl Difference {
     pub fn is_none(&self) -> bool {
         self.changed.is_empty() && self.only_first.is_empty() && self.only_second.is_empty()
     }
+
+    /// Adds what differs; the stretches of a file that are no tensor are one.
+    fn add(&mut self, changed: Changed) {
+        let joins = |c: &&mut Changed| {
+            c.name.is_none() && c.file == changed.file && c.dtype == changed.dtype
+        };
+        let is_stretch = changed.name.is_none() && changed.incomparable.is_none();
+        match self.changed.iter_mut().find(joins).filter(|c| is_stretch && c.incomparable.is_none())
+        {
+            Some(before) => {
+                before.words += changed.words;
+                before.shape = vec![before.words];
+                before.changed += changed.changed;
+                before.bits.iter_mut().zip(&changed.bits).for_each(|(n, more)| *n += more);
+            }
+            None => self.changed.push(changed),
+        }
+    }
 }
 
 /// A tensor, or a stretch that is none, in which two checkpoints differ.
@@ -108,8 +126,10 @@ pub fn difference(
             Ok(())
         },
     )?;
-    found.changed = made.into_iter().flatten().collect();
-    found.same = (pairs.len() - found.changed.len()) as u64;
+    found.same = made.iter().filter(|m| m.is_none()).count() as u64;
+    for changed in made.into_iter().flatten() {
+        found.add(changed);
+    }
     let base = match first {
         Checkpoint::Archive(archive) => Base::of_archive(first_path, archive),
         Checkpoint::Raw(input) => Base::of_files(first_path, input),
