@@ -21,18 +21,21 @@ mod options;
 mod read;
 mod write;
 
-pub use access::{Archive, ArchivedFile, Base, Input, TensorInfo};
+pub use access::{Archive, ArchivedFile, Base, Input, TensorInfo, is_archive};
 pub use checkpoint::{Checkpoint, CheckpointFile};
 pub use disk::{AtomicFile, remove_temporaries};
 pub(crate) use disk::{Holder, holder};
-pub use inspection::{FileInfo, Inspection, SpanInfo, inspect};
+pub use inspection::{
+    BaseFile, BaseInfo, Changed, Difference, FileInfo, Inspection, SpanInfo, difference, inspect,
+    inspect_open, stored_bytes,
+};
 pub(crate) use options::with_methods;
 pub use options::{
     Changes, CompressOptions, OnDamage, Options, Overwrite, Progress, RestoreOptions, Symlinks,
 };
 pub use read::{
-    Damage, Reader, Restored, decompress, decompress_into, decompress_stream, decompress_to_writer,
-    extract, extract_to, is_salvageable, verify_stream,
+    Damage, Extracted, Reader, Restored, decompress, decompress_into, decompress_stream,
+    decompress_to_writer, extract, extract_to, is_salvageable, verify_stream,
 };
 pub use write::{
     Summary, Writer, compress, compress_files, compress_into, compress_path, compress_reader,

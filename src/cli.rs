@@ -10,20 +10,28 @@ mod bench;
 #[cfg(not(feature = "study"))]
 #[path = "cli/no_bench.rs"]
 mod bench;
+mod cat;
+mod completions;
 mod compress;
 mod decompress;
 mod devices;
+mod diff;
+mod exclusion;
 mod extract;
+mod flat;
 mod inspect;
+mod list;
+mod man;
 mod pipe;
 mod progress;
+mod removal;
 mod report;
 mod signal;
 mod store;
 mod verify;
 
 use crate::{Error, text};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
 /// Lossless compression of model checkpoints. Every byte comes back.
@@ -42,6 +50,7 @@ Examples:
   lmc-gpu decompress step600.lmc -o restored/
   lmc-gpu inspect model.safetensors                 what would be saved, tensor by tensor
   cat model.bin | lmc-gpu compress - --dtype bf16 | ssh host 'cat > model.lmc'
+  lmc-gpu -d model.lmc; lmc-gpu -t model.lmc; lmc-gpu -l model.lmc
 
 Exit codes: 0 done; 1 the data is wrong or an operation failed; 2 usage; 130 stopped.
 File modes and times are not kept. RUST_LOG=debug shows what happens inside.";
@@ -49,21 +58,36 @@ File modes and times are not kept. RUST_LOG=debug shows what happens inside.";
 #[derive(Subcommand)]
 enum Verb {
     Compress(compress::Args),
+    #[command(short_flag = 'd')]
     Decompress(decompress::Args),
+    #[command(short_flag = 't')]
     Verify(verify::Args),
+    #[command(short_flag = 'l')]
+    List(list::Args),
     Inspect(inspect::Args),
     Extract(extract::Args),
+    Cat(cat::Args),
+    Diff(diff::Args),
     Store(store::Args),
     Bench(bench::Args),
     Devices(devices::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 /// What a verb came to: done, done with damage that it has listed, or stopped.
 enum Outcome {
     Done,
     Damaged,
+    /// Two checkpoints are not the same.
+    Different,
     /// Stopped by a signal, with what there was until then.
     Stopped,
+}
+
+/// The command as clap describes it.
+fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Runs the command with these arguments, the first being the program's name.
@@ -96,13 +120,18 @@ pub fn status(args: impl IntoIterator<Item = OsString>) -> u8 {
         Verb::Verify(args) => verify::run(args),
         Verb::Inspect(args) => inspect::run(args),
         Verb::Extract(args) => extract::run(args),
+        Verb::List(args) => list::run(args),
+        Verb::Cat(args) => cat::run(args),
+        Verb::Diff(args) => diff::run(args),
         Verb::Store(args) => store::run(args),
         Verb::Bench(args) => bench::run(args),
         Verb::Devices(args) => devices::run(args),
+        Verb::Completions(args) => completions::run(args),
+        Verb::Man(args) => man::run(args),
     };
     match result {
         Ok(Outcome::Done) => 0,
-        Ok(Outcome::Damaged) => 1,
+        Ok(Outcome::Damaged | Outcome::Different) => 1,
         Ok(Outcome::Stopped) => signal::STOPPED,
         Err(_) if signal::stopped() => {
             signal::say();
@@ -123,7 +152,7 @@ fn log_to_stderr() {
     builder.format(|out, record| {
         let (time, text) = (out.timestamp(), record.args().to_string());
         let (level, target) = (record.level(), record.target());
-        writeln!(out, "[{time} {level:5} {target}] {}", text::shown(&text))
+        progress::beside(|| writeln!(out, "[{time} {level:5} {target}] {}", text::shown(&text)))
     });
     let _ = builder.try_init();
 }

@@ -6,9 +6,15 @@
 //! hexadecimal digits in a field that ends in `_bytes`.
 
 use crate::{
-    archive::{Damage, FileInfo, Inspection, Restored, SpanInfo, Summary},
+    archive::{
+        BaseFile, BaseInfo, Changed, Damage, Difference, FileInfo, Inspection, Restored, SpanInfo,
+        Summary,
+    },
     container::Name,
-    store::{Listing, Removed, Report, Saved, Stats, StepHealth, StepRecord, StepStats, Verified},
+    store::{
+        Listing, Rebased, Removed, Report, Saved, Stats, StepHealth, StepRecord, StepStats,
+        Verified,
+    },
 };
 use serde_json::{Value, json};
 
@@ -23,7 +29,7 @@ fn gb_per_s(bytes: u64, seconds: f64) -> f64 {
 }
 
 /// Adds a path in the field `key`.
-fn put_path(object: &mut Value, key: &str, path: &Name) {
+pub fn put_path(object: &mut Value, key: &str, path: &Name) {
     object[key] = path.to_text().into();
     if let Some(bytes) = path.to_hex() {
         object[format!("{key}_bytes")] = bytes.into();
@@ -85,6 +91,7 @@ pub fn inspection<E>(
         stored: found.stored_bytes,
         "ratio": ratio(found.bytes, found.stored_bytes),
         "chunks": found.chunks,
+        "base": found.base.as_ref().map(base),
         "notes": found.notes,
     });
     put(head.to_string().trim_end_matches('}'))?;
@@ -99,6 +106,47 @@ pub fn inspection<E>(
         put(&span(s, found).to_string())?;
     }
     put("]}\n")
+}
+
+fn base(b: &BaseInfo) -> Value {
+    let file = |f: &BaseFile| {
+        let digest = f.digest.map(|d| format!("{d:032x}"));
+        let mut object = json!({ "bytes": f.bytes, "digest": digest });
+        put_path(&mut object, "path", &f.path);
+        object
+    };
+    let mut object = json!({
+        "needed": b.is_needed,
+        "path": b.path,
+        "archive": b.is_archive,
+        "bytes": b.bytes(),
+        "files": b.files.iter().map(file).collect::<Vec<_>>(),
+    });
+    put_path(&mut object, "name", &b.name);
+    object
+}
+
+/// What tells two checkpoints apart.
+pub fn difference(d: &Difference) -> Value {
+    let changed = |c: &Changed| {
+        json!({
+            "file": c.file, "name": c.name, "dtype": c.dtype.name(), "shape": c.shape,
+            "words": c.words, "changed": c.changed, "bits": c.bits,
+            "incomparable": c.incomparable,
+        })
+    };
+    json!({
+        "same": d.is_none(),
+        "unchanged": d.same,
+        "changed": d.changed.iter().map(changed).collect::<Vec<_>>(),
+        "only_first": d.only_first,
+        "only_second": d.only_second,
+        "first_bytes": d.first_bytes,
+        "second_bytes": d.second_bytes,
+        "estimated_bytes": d.full_bytes,
+        "estimated_delta_bytes": d.delta_bytes,
+        "notes": d.notes,
+    })
 }
 
 fn file(f: &FileInfo, stored: &str) -> Value {
@@ -175,11 +223,20 @@ pub fn saved(s: &Saved) -> Value {
     object
 }
 
+/// What storing a step anew did.
+pub fn rebased(r: &Rebased) -> Value {
+    let mut object = record(&r.record);
+    object["archive_bytes_before"] = r.archive_bytes_before.into();
+    object["notes"] = json!(r.notes);
+    object["removed"] = removed(&r.removed);
+    object
+}
+
 /// What was removed.
 pub fn removed(r: &Removed) -> Value {
     json!({
         "steps": r.steps, "kept_as_base": r.kept_as_base, "without_state": r.without_state,
-        "files": r.files, "bytes": r.bytes,
+        "rebased": r.rebased, "written_bytes": r.written_bytes, "files": r.files, "bytes": r.bytes,
     })
 }
 

@@ -25,12 +25,14 @@
 
 mod chain;
 mod checkpointer;
+mod choice;
 #[cfg(feature = "gpu")]
 mod device;
 mod gc;
 mod image;
 mod lock;
 mod policy;
+mod rebase;
 mod record;
 mod repair;
 mod restore;
@@ -44,9 +46,10 @@ mod verify;
 pub use checkpointer::{Checkpointer, CheckpointerOptions, LastSaved, Report};
 #[cfg(feature = "gpu")]
 pub use device::DeviceTensor;
-pub use gc::{Collecting, GcOptions, Removed};
+pub use gc::{Collecting, GcOptions, Needed, Removed};
 pub use lock::Locking;
 pub use policy::Policy;
+pub use rebase::{Onto, Rebased};
 pub use record::{Link, StepRecord, StoredFile};
 pub use save::{AfterSave, Existing, Form, SaveOptions, Saved};
 pub use snapshot::{Bytes, Content, Snapshot, Tensor, safetensors};

@@ -15,12 +15,18 @@ mod archive;
 mod base;
 #[path = "cli/changes.rs"]
 mod changes;
+#[path = "cli/compare.rs"]
+mod compare;
 #[path = "cli/damage.rs"]
 mod damage;
 #[path = "cli/data.rs"]
 mod data;
 #[path = "cli/device.rs"]
 mod device;
+#[path = "cli/habit.rs"]
+mod habit;
+#[path = "cli/hint.rs"]
+mod hint;
 #[path = "cli/look.rs"]
 mod look;
 #[path = "cli/output.rs"]
@@ -29,6 +35,8 @@ mod output;
 mod pipe;
 #[path = "cli/shown.rs"]
 mod shown;
+#[path = "cli/steps.rs"]
+mod steps;
 #[path = "cli/stop.rs"]
 mod stop;
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     Result,
-    container::{EntryKind, Manifest},
+    container::{EntryKind, Manifest, header::MAGIC},
     format::{self, Parsed},
     source::Source,
 };
@@ -41,6 +41,34 @@ impl Checkpoint {
         Input::open(path, options.dtype, options.follows_symlinks()).map(Checkpoint::Raw)
     }
 
+    /// Opens one file that is open already, or lies in memory only. `name` is what it is called.
+    ///
+    /// # Errors
+    /// As for [`Checkpoint::open`].
+    pub fn of_source(name: &str, source: Box<dyn Source>, options: &Options) -> Result<Checkpoint> {
+        let mut start = [0; MAGIC.len()];
+        let has_magic = source.len() >= start.len() as u64
+            && source.read_at(0, &mut start).is_ok()
+            && start == MAGIC;
+        if !has_magic {
+            return Ok(Checkpoint::Raw(Input::from_source(name, source, options.dtype)));
+        }
+        let opened = Archive::from_source(source, &options.restoring());
+        let archive = opened.map_err(|e| e.at(name))?;
+        if options.base.is_some() {
+            archive.ensure_base(options)?;
+        }
+        Ok(Checkpoint::Archive(archive))
+    }
+
+    /// Its files as input, those of an archive decoded as they are read.
+    pub fn into_input(self) -> Input<'static> {
+        match self {
+            Checkpoint::Raw(input) => input,
+            Checkpoint::Archive(archive) => archive.into_input(),
+        }
+    }
+
     /// Its files.
     pub fn manifest(&self) -> &Manifest {
         match self {
@@ -54,6 +82,23 @@ impl Checkpoint {
         match self {
             Checkpoint::Raw(input) => CheckpointFile::Raw(input.file(entry)),
             Checkpoint::Archive(archive) => CheckpointFile::Archived(archive.bytes_of(entry)),
+        }
+    }
+
+    /// Fills `out` with bytes of one entry of the manifest, of an archive on several threads.
+    ///
+    /// # Errors
+    /// Where reading fails.
+    pub fn read_range(
+        &self,
+        entry: usize,
+        offset: u64,
+        out: &mut [u8],
+        options: &Options,
+    ) -> Result<()> {
+        match self {
+            Checkpoint::Raw(input) => Ok(input.file(entry).read_at(offset, out)?),
+            Checkpoint::Archive(archive) => archive.read_range(entry, offset, out, &options.cancel),
         }
     }
 

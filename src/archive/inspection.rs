@@ -1,18 +1,25 @@
 //! What a checkpoint consists of, and what its parts cost.
 
 mod cost;
+mod difference;
 mod guessed;
+mod lineage;
+
+pub use self::{
+    difference::{Changed, Difference, difference},
+    lineage::{BaseFile, BaseInfo},
+};
 
 use self::cost::Costs;
 use super::{
-    access::digest::file_ends,
+    access::{Archive, digest::file_ends},
     checkpoint::{Checkpoint, CheckpointFile},
     options::Options,
 };
 
 use crate::{
     Error, Result,
-    container::{EntryKind, Name},
+    container::{Entry, EntryKind, Name},
     dtype::{Dtype, Fields},
     format::{Format, Parsed, Span},
     pipeline,
@@ -32,6 +39,8 @@ pub struct Inspection {
     pub stored_bytes: u64,
     /// Number of chunks.
     pub chunks: u64,
+    /// What it is a delta to, where it is one.
+    pub base: Option<BaseInfo>,
     /// Files and directories.
     pub files: Vec<FileInfo>,
     /// Tensors, and the stretches that are none, in order of file and offset.
@@ -96,12 +105,32 @@ pub struct SpanInfo {
 /// # Errors
 /// As for [`Checkpoint::open`], and where reading fails.
 pub fn inspect(path: &Path, options: &Options) -> Result<Inspection> {
-    let checkpoint = Checkpoint::open(path, options)?;
+    inspect_open(&Checkpoint::open(path, options)?, options)
+}
+
+/// What each entry of an archive's manifest takes in it; nothing is decoded.
+///
+/// # Errors
+/// Where reading fails.
+pub fn stored_bytes(archive: &Archive<'_>) -> Result<Vec<u64>> {
+    let costs = Costs::of_archive(archive)?;
+    let entries = &archive.manifest.entries;
+    let ends = file_ends(entries.iter().map(|e| e.len));
+    let of = |(e, end): (&Entry, u64)| costs.of(end - e.len, end).0.round() as u64;
+    Ok(entries.iter().zip(ends).map(of).collect())
+}
+
+/// As [`inspect`], of a checkpoint that is open.
+///
+/// # Errors
+/// Where reading fails.
+pub fn inspect_open(checkpoint: &Checkpoint, options: &Options) -> Result<Inspection> {
     let mut found = Inspection::default();
-    let costs = match &checkpoint {
+    let costs = match checkpoint {
         Checkpoint::Raw(input) => Costs::estimate(input, options)?,
         Checkpoint::Archive(archive) => {
             found.is_archive = true;
+            found.base = BaseInfo::of(archive)?;
             Costs::of_archive(archive)?
         }
     };
@@ -125,7 +154,7 @@ pub fn inspect(path: &Path, options: &Options) -> Result<Inspection> {
             tensors: parsed.tensors.len() as u64,
         });
         let mut spans = spans_of(i, parsed);
-        if let Checkpoint::Archive(archive) = &checkpoint {
+        if let Checkpoint::Archive(archive) = checkpoint {
             spans = guessed::from_chunks(archive, start, spans);
         }
         for mut span in spans {
@@ -138,15 +167,15 @@ pub fn inspect(path: &Path, options: &Options) -> Result<Inspection> {
             found.spans.push(span);
         }
     }
-    name_sources(&mut found, &costs, &ends, &base_files(&checkpoint, options));
+    name_sources(&mut found, &costs, &ends, &base_files(checkpoint, options));
     found.bytes = ends.last().copied().unwrap_or(0);
     found.chunks = costs.n_chunks();
-    found.stored_bytes = match &checkpoint {
+    found.stored_bytes = match checkpoint {
         Checkpoint::Archive(archive) => archive.stored_len(),
         Checkpoint::Raw(_) => found.files.iter().map(|f| f.stored_bytes).sum(),
     };
     if let Checkpoint::Raw(_) = checkpoint {
-        add_entropies(&checkpoint, &mut found.spans, options)?;
+        add_entropies(checkpoint, &mut found.spans, options)?;
     }
     found.notes.extend(costs.notes);
     Ok(found)

@@ -1,18 +1,20 @@
 //! Arguments that several verbs take.
 
-use super::{absent::Absent, progress::Bar, signal};
+use super::{absent::Absent, pipe, progress::Bar, signal};
 #[cfg(feature = "gpu")]
 use crate::gpu;
 use crate::{
     Error, Result,
-    archive::{Base, Changes, OnDamage, Options, Overwrite, Symlinks},
+    archive::{Base, Changes, Checkpoint, OnDamage, Options, Overwrite, Symlinks},
     codec::{Accelerator, Method},
     container::Limits,
     dtype::Dtype,
     pipeline,
     simd::Level,
+    source::FileSource,
 };
 use std::{
+    ffi::OsStr,
     path::{Path, PathBuf},
     str::FromStr,
     sync::{Arc, OnceLock},
@@ -22,13 +24,8 @@ use std::{
 #[derive(clap::Args)]
 pub struct Common {
     /// Worker threads (default: one a core). The output does not depend on it
-    #[arg(long, value_name = "N")]
+    #[arg(short = 'T', long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Where to transform what is compressed: auto, cpu, gpu, or the number or name of an adapter
-    /// (see `lmc-gpu devices`). The output does not depend on it; auto leaves files to the CPU, and
-    /// so does gpu, with a note, where there is none
-    #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    pub device: Device,
     /// Most memory for the chunks that are at work at the same time: bytes, or a number with k, M,
     /// G, KiB, MiB, GiB (default: 2GiB). Fewer are at work at once where they are large
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -36,12 +33,19 @@ pub struct Common {
     /// Print nothing but errors
     #[arg(short, long)]
     pub quiet: bool,
-    #[arg(skip)]
-    pub opened: Opened,
 }
 
-/// The device, once it was opened.
-pub type Opened = OnceLock<Option<Arc<dyn Accelerator>>>;
+/// What verbs take that compress.
+#[derive(clap::Args)]
+pub struct Transform {
+    /// Where to transform what is compressed: auto, cpu, gpu, or the number or name of an adapter
+    /// (see `lmc-gpu devices`). The output does not depend on it; auto leaves files to the CPU, and
+    /// so does gpu, with a note, where there is none
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub device: Device,
+    #[arg(skip)]
+    opened: OnceLock<Option<Arc<dyn Accelerator>>>,
+}
 
 /// A value of `--device`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,9 +72,37 @@ impl FromStr for Device {
 }
 
 impl Common {
-    /// The options of the library, stopped by signals and watched by `bar`. Where there is no
-    /// device, the CPU takes its place.
-    pub fn options(&self, bar: &Bar) -> Result<Options> {
+    /// The options of the library, stopped by signals and watched by `bar`.
+    pub fn options(&self, bar: &Bar) -> Options {
+        let options = Options::default()
+            .with_threads(self.threads.unwrap_or(0))
+            .with_limits(self.limits())
+            .with_cancel(signal::cancel())
+            .with_progress(bar.callback());
+        log::debug!("{} threads, {}", self.n_threads(), Level::best().name());
+        options
+    }
+
+    /// Bounds on what an archive may ask for.
+    pub fn limits(&self) -> Limits {
+        let limits = Limits::default();
+        Limits { memory: self.memory.unwrap_or(limits.memory), ..limits }
+    }
+
+    /// Threads that will work.
+    pub fn n_threads(&self) -> usize {
+        pipeline::worker_count(self.threads.unwrap_or(0))
+    }
+}
+
+impl Transform {
+    /// The choice of one device.
+    pub fn on(device: Device) -> Transform {
+        Transform { device, opened: OnceLock::new() }
+    }
+
+    /// Adds the device. Where there is none, the CPU takes its place.
+    pub fn attach(&self, options: Options) -> Result<Options> {
         let device = match self.accelerator() {
             Err(Error::Device(why)) => {
                 let absent: Arc<dyn Accelerator> = Arc::new(Absent::new(why.to_string()));
@@ -78,14 +110,7 @@ impl Common {
             }
             opened => opened?,
         };
-        let options = Options::default()
-            .with_device(device)
-            .with_threads(self.threads.unwrap_or(0))
-            .with_limits(self.limits())
-            .with_cancel(signal::cancel())
-            .with_progress(bar.callback());
-        log::debug!("{} threads, {}", self.n_threads(), Level::best().name());
-        Ok(options)
+        Ok(options.with_device(device))
     }
 
     /// The device that `--device` means, unless that is the CPU.
@@ -98,17 +123,6 @@ impl Common {
             Device::Adapter(name) => Some(open(name)?),
         };
         Ok(self.opened.get_or_init(|| opened).clone())
-    }
-
-    /// Bounds on what an archive may ask for.
-    pub fn limits(&self) -> Limits {
-        let limits = Limits::default();
-        Limits { memory: self.memory.unwrap_or(limits.memory), ..limits }
-    }
-
-    /// Threads that will work.
-    pub fn n_threads(&self) -> usize {
-        pipeline::worker_count(self.threads.unwrap_or(0))
     }
 }
 
@@ -143,6 +157,11 @@ impl Bases {
         let Some((first, others)) = self.paths.split_first() else { return Ok(options) };
         let base = Base::open_with(first, others, &options)?;
         Ok(options.with_base(Some(base)))
+    }
+
+    /// Those that were given.
+    pub fn paths(&self) -> &[PathBuf] {
+        &self.paths
     }
 
     /// Whether none was given.
@@ -237,4 +256,28 @@ pub fn on_damage(keep_going: bool) -> OnDamage {
 /// A file that can only be read forward: a named pipe, a device.
 pub fn is_forward(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|m| !m.is_file() && !m.is_dir())
+}
+
+/// Whether a path says by its end that it is a directory.
+pub fn ends_as_directory(path: &Path) -> bool {
+    path.as_os_str().to_string_lossy().ends_with(std::path::MAIN_SEPARATOR)
+}
+
+/// `OUT/NAME` where `OUT` is a directory, or says by its end that it is to become one, which it
+/// then does.
+pub fn inside(out: &Path, name: &OsStr) -> Result<PathBuf> {
+    if ends_as_directory(out) && !out.exists() {
+        std::fs::create_dir_all(out).map_err(|e| Error::io("create", out, e))?;
+    }
+    Ok(if out.is_dir() { out.join(name) } else { out.to_owned() })
+}
+
+/// Opens a checkpoint or archive to look into; `-` is standard input.
+pub fn checkpoint(path: &Path, options: &Options) -> Result<Checkpoint> {
+    if !is_pipe(path) {
+        return Checkpoint::open(path, options);
+    }
+    let source = FileSource::new(pipe::spool()?)
+        .map_err(|e| Error::io("read", Path::new("standard input"), e))?;
+    Checkpoint::of_source("stdin", Box::new(source), options)
 }

@@ -2,14 +2,15 @@
 
 use super::{
     Outcome,
-    args::{self, Common, Device},
-    progress::Bar,
-    report, signal,
+    args::{self, Device, Transform},
+    progress, report, signal,
 };
 use crate::{
     Error, Result,
+    archive::AtomicFile,
     codec::Method,
     dtype::Dtype,
+    pipeline,
     study::bench::{
         Context, Tick,
         measure::Effort,
@@ -18,7 +19,7 @@ use crate::{
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{
-    io::{ErrorKind, IsTerminal, stderr},
+    io::{ErrorKind, Write},
     path::{Path, PathBuf},
 };
 
@@ -59,7 +60,7 @@ pub struct Args {
     #[arg(long, value_name = "TYPE", value_parser = args::dtype)]
     dtype: Option<Dtype>,
     /// Threads for methods that use several; 0 is one a core
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(short = 'T', long, value_name = "N", default_value_t = 1)]
     threads: usize,
     /// Measure a device's stages too: gpu, or the number or name of an adapter (see `lmc-gpu
     /// devices`); its archives are compared with the CPU's
@@ -77,6 +78,9 @@ pub struct Args {
     /// Write a page with plots
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
+    /// Replace files that --json and --report name
+    #[arg(short, long)]
+    force: bool,
     /// Print nothing but errors
     #[arg(short, long)]
     quiet: bool,
@@ -93,19 +97,10 @@ pub fn run(args: Args) -> Result<Outcome> {
         }
         return Ok(Outcome::Done);
     }
-    let common = Common {
-        threads: Some(args.threads),
-        device: args.device,
-        memory: None,
-        quiet: args.quiet,
-        opened: Default::default(),
-    };
     // A device that cannot be had is not measured.
-    let device = common.accelerator()?;
-    // Installs the signal handler.
-    common.options(&Bar::new(true, "", || None))?;
+    let device = Transform::on(args.device).accelerator()?;
     for path in args.json.iter().chain(&args.report).filter(|p| !args::is_pipe(p)) {
-        check_place(path)?;
+        check_place(path, args.force)?;
     }
     let request = Request {
         paths: args.paths,
@@ -125,7 +120,8 @@ pub fn run(args: Args) -> Result<Outcome> {
         !signal::stopped()
     };
     let effort = Effort { stopped: signal::stopped, ..Effort::default() };
-    let mut context = Context::new(args.seed, common.n_threads(), effort, &mut progress);
+    let mut context =
+        Context::new(args.seed, pipeline::worker_count(args.threads), effort, &mut progress);
     context.device = device;
     let found = request::run(&request, &mut context);
     if let Some(bar) = &bar {
@@ -139,10 +135,11 @@ pub fn run(args: Args) -> Result<Outcome> {
     // Where one of them fails, the other is still written.
     let json = match &args.json {
         Some(_) if on_stdout => report::json_text(&found.to_json()),
-        Some(path) => write(path, &found.to_json()),
+        Some(path) => write(path, &found.to_json(), args.force),
         None => Ok(()),
     };
-    let page = args.report.as_ref().map_or(Ok(()), |path| write(path, &found.to_html()));
+    let page =
+        args.report.as_ref().map_or(Ok(()), |path| write(path, &found.to_html(), args.force));
     json.and(page)?;
     Ok(match (found.interrupted, found.failures.is_empty()) {
         (true, _) => Outcome::Stopped,
@@ -152,7 +149,11 @@ pub fn run(args: Args) -> Result<Outcome> {
 }
 
 /// Refuses, before a long run rather than after it, a place that no file can be written to.
-fn check_place(path: &Path) -> Result<()> {
+fn check_place(path: &Path, force: bool) -> Result<()> {
+    if !force && path.is_file() {
+        let why = format!("{} exists already: --force replaces it", path.display());
+        return Err(Error::InvalidArgument(why.into()));
+    }
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
     let wrong = match dir.unwrap_or(Path::new(".")).is_dir() {
         false => ErrorKind::NotFound,
@@ -162,12 +163,14 @@ fn check_place(path: &Path) -> Result<()> {
     Err(Error::io("write", path, wrong.into()))
 }
 
-fn write(path: &Path, text: &str) -> Result<()> {
-    std::fs::write(path, text).map_err(|e| Error::io("write", path, e))
+fn write(path: &Path, text: &str, force: bool) -> Result<()> {
+    let mut file = AtomicFile::create(path, args::overwrite(force, false))?;
+    file.write_all(text.as_bytes()).map_err(|e| Error::io("write", path, e))?;
+    file.commit()
 }
 
 fn bar(quiet: bool) -> Option<ProgressBar> {
-    if quiet || !stderr().is_terminal() {
+    if quiet || !progress::has_place() {
         return None;
     }
     let bar = ProgressBar::new(1);

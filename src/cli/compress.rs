@@ -2,15 +2,17 @@
 
 use super::{
     Outcome, args,
-    args::{Bases, Common},
-    pipe,
+    args::{Bases, Common, Transform},
+    exclusion::Exclusion,
+    flat, pipe,
     progress::Bar,
-    report,
+    removal, report,
 };
 use crate::{
     Error, Result,
     archive::{
-        AtomicFile, Input, Options, Summary, compress_path, compress_reader, compress_stream,
+        AtomicFile, Input, Options, Summary, compress_files, compress_reader, compress_to_writer,
+        is_archive,
     },
     codec::Method,
     dtype::Dtype,
@@ -35,6 +37,7 @@ Examples:
   lmc-gpu compress a.safetensors b.pt -o archives/
   lmc-gpu compress weights.bin --dtype bf16
   lmc-gpu compress step601/ --base step600.lmc
+  lmc-gpu compress checkpoint/ --exclude '*.tmp' --exclude logs --rm
   cat model.safetensors | lmc-gpu compress - -o - > model.lmc")]
 pub struct Args {
     /// Files and directories; - is standard input
@@ -54,7 +57,7 @@ pub struct Args {
     #[arg(long)]
     follow: bool,
     /// Replace output that exists
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     /// Store what was read of files that somebody writes to meanwhile, and name them; otherwise
     /// that is an error
@@ -63,8 +66,18 @@ pub struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    /// Remove IN once its archive was written, decoded and checked
+    #[arg(long, conflicts_with = "follow")]
+    rm: bool,
+    /// Keep IN: the default
+    #[arg(short, long, conflicts_with = "rm")]
+    keep: bool,
+    #[command(flatten)]
+    exclusion: Exclusion,
     #[command(flatten)]
     bases: Bases,
+    #[command(flatten)]
+    transform: Transform,
     #[command(flatten)]
     common: Common,
 }
@@ -75,26 +88,33 @@ pub fn run(args: Args) -> Result<Outcome> {
         Options::default().with_dtype(args.dtype).with_symlinks(args::symlinks(args.follow));
     let base = args.bases.attach(plain)?.base;
     let to_pipe = outputs.iter().any(|o| args::is_pipe(o));
+    check_removal(&args, to_pipe)?;
     let mut total = Summary::default();
-    for (input, output) in args.inputs.iter().zip(&outputs) {
-        let summary = {
-            let bar = Bar::new(args.common.quiet, "compressing", || total_len(input, &args));
+    for (path, output) in args.inputs.iter().zip(&outputs) {
+        let input = open(path, &args)?;
+        let mut summary = {
+            let total = || input.as_ref().map(Input::len);
+            let bar = Bar::new(args.common.quiet, "compressing", total);
             let options = args
-                .common
-                .options(&bar)?
+                .transform
+                .attach(args.common.options(&bar))?
                 .with_method(args.method)
                 .with_base(base.clone())
                 .with_dtype(args.dtype)
-                .with_symlinks(args::symlinks(args.follow))
                 .with_overwrite(args::overwrite(args.force, false))
                 .with_changes(args::changes(args.allow_changes))
                 // No output may take the place of another one's input either.
                 .with_protected(args.inputs.iter().map(|i| args::place(i)).collect());
-            compress(input, output, &options)?
+            let summary = compress(path, input.as_ref(), output, &options)?;
+            if let Some(input) = input.as_ref().filter(|_| args.rm) {
+                removal::of_input(path, input, output, &options)?;
+            }
+            summary
         };
+        summary.notes.splice(0..0, odd(path, input.as_ref(), args.dtype));
         report::notes(args.common.quiet, &summary.notes);
         if !args.common.quiet && !args.json {
-            report::line_beside(to_pipe, &line(input, output, &summary))?;
+            report::line_beside(to_pipe, &line(path, output, &summary))?;
         }
         total.input_bytes += summary.input_bytes;
         total.output_bytes += summary.output_bytes;
@@ -116,17 +136,39 @@ pub fn run(args: Args) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn compress(input: &Path, output: &Path, options: &Options) -> Result<Summary> {
-    log::debug!("compressing {} into {}", input.display(), output.display());
+/// The files to compress; nothing for standard input.
+fn open(path: &Path, args: &Args) -> Result<Option<Input<'static>>> {
+    if args::is_pipe(path) {
+        return Ok(None);
+    }
+    let input = Input::open(path, args.dtype, args.follow)?;
+    if !args.exclusion.is_empty() && !input.manifest.is_directory {
+        let why = format!("{} is no directory, and --exclude is for those", path.display());
+        return Err(Error::InvalidArgument(why.into()));
+    }
+    Ok(Some(args.exclusion.apply(input)))
+}
+
+fn compress(
+    path: &Path,
+    input: Option<&Input<'_>>,
+    output: &Path,
+    options: &Options,
+) -> Result<Summary> {
+    log::debug!("compressing {} into {}", path.display(), output.display());
     let chosen = &options.compressing();
-    match (args::is_pipe(input), args::is_pipe(output)) {
-        (false, false) => compress_path(input, output, chosen),
-        (false, true) => compress_stream(input, &mut *pipe::output()?, chosen),
-        (true, true) => {
+    let at = |e: Error| match e {
+        Error::Io { .. } | Error::InvalidArgument(_) => e,
+        e => e.at(path.display()),
+    };
+    match (input, args::is_pipe(output)) {
+        (Some(input), false) => compress_files(input, output, chosen).map_err(at),
+        (Some(input), true) => compress_to_writer(input, &mut *pipe::output()?, chosen),
+        (None, true) => {
             let mut out = pipe::output()?;
             compress_reader(&mut pipe::Forward::stdin()?, "stdin", &mut *out, chosen)
         }
-        (true, false) => {
+        (None, false) => {
             let mut file = AtomicFile::with_options(output, options)?;
             let mut input = pipe::Forward::stdin()?;
             let summary = compress_reader(&mut input, "stdin", &mut file, chosen)?;
@@ -134,6 +176,43 @@ fn compress(input: &Path, output: &Path, options: &Options) -> Result<Summary> {
             Ok(summary)
         }
     }
+}
+
+/// Refuses to remove what no archive of this run, or what an archive that needs it, restores.
+fn check_removal(args: &Args, to_pipe: bool) -> Result<()> {
+    let invalid = |text: String| Err(Error::InvalidArgument(text.into()));
+    if !args.rm {
+        return Ok(());
+    }
+    if to_pipe || args.inputs.iter().any(|i| args::is_pipe(i)) {
+        return invalid("--rm needs an archive in a file, which it checks: name it with -o".into());
+    }
+    let real = |path: &Path| path.canonicalize().ok();
+    for base in args.bases.paths() {
+        let below = |input: &PathBuf| {
+            real(base).zip(real(input)).is_some_and(|(base, input)| base.starts_with(input))
+        };
+        if args.inputs.iter().any(below) {
+            return invalid(format!("{} is the base, which --rm would remove", base.display()));
+        }
+    }
+    Ok(())
+}
+
+/// What is odd about compressing this, a sentence each.
+fn odd(path: &Path, input: Option<&Input<'_>>, dtype: Option<Dtype>) -> Vec<String> {
+    let mut notes = Vec::new();
+    let Some(input) = input else { return notes };
+    if is_archive(path).unwrap_or(false) {
+        notes.push(format!(
+            "{} is an archive of lmc-gpu already, and compressed again it hardly gets smaller",
+            path.display()
+        ));
+    }
+    if let Some(dtype) = dtype {
+        notes.extend(flat::notes(input, dtype));
+    }
+    notes
 }
 
 fn line(input: &Path, output: &Path, summary: &Summary) -> String {
@@ -147,13 +226,6 @@ fn line(input: &Path, output: &Path, summary: &Summary) -> String {
         summary.seconds,
         report::gb_per_s(summary.input_bytes, summary.seconds)
     )
-}
-
-fn total_len(input: &Path, args: &Args) -> Option<u64> {
-    match args::is_pipe(input) {
-        true => None,
-        false => Input::open(input, args.dtype, args.follow).ok().map(|i| i.len()),
-    }
 }
 
 /// One output for every input.
@@ -174,6 +246,16 @@ fn outputs(args: &Args) -> Result<Vec<PathBuf>> {
             ));
         }
         Some(out) if several => {
+            std::fs::create_dir_all(out).map_err(|e| report::io("create", out, e))?;
+            Some(out)
+        }
+        Some(out) if args::is_pipe(&args.inputs[0]) && args::ends_as_directory(out) => {
+            return invalid(format!(
+                "{} is a directory: name the archive of standard input with -o",
+                out.display()
+            ));
+        }
+        Some(out) if args::ends_as_directory(out) && !out.exists() => {
             std::fs::create_dir_all(out).map_err(|e| report::io("create", out, e))?;
             Some(out)
         }

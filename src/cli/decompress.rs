@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long)]
     keep_going: bool,
     /// Replace output that exists; of a directory only the files that the archive has
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     /// Replace a directory as a whole, with whatever else it holds
     #[arg(long)]
@@ -49,6 +49,12 @@ pub struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
+    /// Remove X.lmc once all of it was restored
+    #[arg(long, conflicts_with = "keep_going")]
+    rm: bool,
+    /// Keep X.lmc: the default
+    #[arg(short, long, conflicts_with = "rm")]
+    keep: bool,
     #[command(flatten)]
     bases: Bases,
     #[command(flatten)]
@@ -58,11 +64,16 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Outcome> {
     let output = output(&args)?;
     let to_pipe = args::is_pipe(&output);
+    if args.rm && (to_pipe || !is_kept(&args.archive)) {
+        return Err(Error::InvalidArgument(
+            "--rm needs an archive in a file, and a file or directory to restore to".into(),
+        ));
+    }
     let started = Instant::now();
     let restored = {
         let bar = Bar::new(args.common.quiet, "restoring", || total_len(&args.archive));
         let overwrite = args::overwrite(args.force, args.force_replace_dir);
-        let options = args.bases.attach(args.common.options(&bar)?.with_overwrite(overwrite))?;
+        let options = args.bases.attach(args.common.options(&bar).with_overwrite(overwrite))?;
         let options = options
             .with_protected(vec![args::place(&args.archive)])
             .with_damage(args::on_damage(args.keep_going));
@@ -76,6 +87,9 @@ pub fn run(args: Args) -> Result<Outcome> {
         })?
     };
     let seconds = started.elapsed().as_secs_f64();
+    if args.rm && restored.damage.is_empty() {
+        std::fs::remove_file(&args.archive).map_err(|e| report::io("remove", &args.archive, e))?;
+    }
     report::damage(&restored.damage);
     if args.json {
         let mut told = json::restored_in(&restored, seconds);
@@ -85,16 +99,17 @@ pub fn run(args: Args) -> Result<Outcome> {
         report::line_beside(
             to_pipe,
             &format!(
-                "{} -> {}: {}, {} files, {:.2} s, {:.2} GB/s{}",
+                "{} -> {}: {}, {}, {:.2} s, {:.2} GB/s{}",
                 args::shown(&args.archive, "standard input"),
                 args::shown(&output, "standard output"),
                 report::bytes(restored.bytes),
-                restored.files,
+                report::count(restored.files, "file"),
                 seconds,
                 report::gb_per_s(restored.bytes, seconds),
                 match restored.damage.iter().filter(|d| d.len > 0).count() {
                     0 if restored.damage.is_empty() => String::new(),
                     0 => "; the archive is damaged".into(),
+                    1 => "; one stretch is damaged and reads as zeros".into(),
                     n => format!("; {n} stretches are damaged and read as zeros"),
                 }
             ),
@@ -156,10 +171,13 @@ fn total_len(x: &Path) -> Option<u64> {
 }
 
 fn output(args: &Args) -> Result<PathBuf> {
-    if let Some(output) = &args.output {
-        return Ok(args::output(output));
-    }
     let x = &args.archive;
+    if let Some(output) = &args.output {
+        return match args::ends_as_directory(output) {
+            true => in_directory(x, output),
+            false => Ok(args::output(output)),
+        };
+    }
     if args::is_pipe(x) {
         return Ok(x.clone());
     }
@@ -168,5 +186,20 @@ fn output(args: &Args) -> Result<PathBuf> {
         _ => Err(Error::InvalidArgument(
             format!("{} does not end in .lmc: say with -o what to restore to", x.display()).into(),
         )),
+    }
+}
+
+/// Where an archive goes whose output is named as a directory: what it is of becomes that
+/// directory, or a file in it.
+fn in_directory(x: &Path, output: &Path) -> Result<PathBuf> {
+    let archive = match is_kept(x) {
+        true => Archive::open(x, &RestoreOptions::default()).ok(),
+        false => None,
+    };
+    match archive.as_ref().map(|a| (&a.manifest, &a.manifest.entries[..])) {
+        Some((manifest, [file])) if !manifest.is_directory => {
+            args::inside(output, file.path.to_path()?.as_os_str())
+        }
+        _ => Ok(output.to_owned()),
     }
 }

@@ -1,7 +1,7 @@
 //! `lmc-gpu devices`.
 
-use super::{Outcome, args::Common, report};
-use crate::{Result, simd::Level};
+use super::{Outcome, report};
+use crate::{Result, pipeline, simd::Level};
 
 /// Show which devices can code, and which one would
 #[derive(clap::Args)]
@@ -9,14 +9,12 @@ pub struct Args {
     /// Print one JSON object instead of text
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    common: Common,
 }
 
 pub fn run(args: Args) -> Result<Outcome> {
     let levels: Vec<&str> = Level::available().into_iter().map(Level::name).collect();
     let best = Level::best().name();
-    let threads = args.common.n_threads();
+    let threads = pipeline::worker_count(0);
     let adapters = adapters();
     if args.json {
         report::json(

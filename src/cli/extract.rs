@@ -9,9 +9,13 @@ use super::{
 };
 use crate::{
     Error, Result,
-    archive::{Checkpoint, extract, extract_to},
+    archive::{Extracted, extract, extract_to},
 };
-use std::{ffi::OsString, path::PathBuf, time::Instant};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 /// Write single tensors of a checkpoint to a safetensors file
 ///
@@ -24,7 +28,7 @@ Examples:
   lmc-gpu extract checkpoint.lmc master.safetensors:lm_head.weight -o head.safetensors
   lmc-gpu inspect model.lmc                    lists the names")]
 pub struct Args {
-    /// An archive, a file or a directory
+    /// An archive, a file or a directory; - is standard input
     #[arg(value_name = "X")]
     path: PathBuf,
     /// Names of tensors, with FILE: in front where several files have one of that name
@@ -37,7 +41,7 @@ pub struct Args {
     #[arg(long)]
     follow: bool,
     /// Replace output that exists
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     /// Print one JSON object instead of text
     #[arg(long)]
@@ -51,17 +55,21 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Outcome> {
     let started = Instant::now();
     let output = match &args.output {
+        Some(output) if args::ends_as_directory(output) || output.is_dir() => {
+            let beside = beside(&args)?;
+            args::inside(output, beside.file_name().unwrap_or_default())?
+        }
         Some(output) => args::output(output),
         None => beside(&args)?,
     };
     let to_pipe = args::is_pipe(&output);
     let bar = Bar::new(true, "", || None);
-    let options = args.common.options(&bar)?;
+    let options = args.common.options(&bar);
     let options = options
         .with_symlinks(args::symlinks(args.follow))
         .with_overwrite(args::overwrite(args.force, false));
-    let options = args.bases.attach(options)?.with_protected(vec![args.path.clone()]);
-    let checkpoint = Checkpoint::open(&args.path, &options)?;
+    let options = args.bases.attach(options)?.with_protected(vec![args::place(&args.path)]);
+    let checkpoint = args::checkpoint(&args.path, &options)?;
     let at = |e: Error| match e {
         Error::Io { .. } | Error::BaseMismatch(_) => e,
         e => e.at(args.path.display()),
@@ -72,33 +80,51 @@ pub fn run(args: Args) -> Result<Outcome> {
     }
     .map_err(at)?;
     let seconds = started.elapsed().as_secs_f64();
-    if args.json {
-        report::json(
-            to_pipe,
-            &serde_json::json!({
+    let from = args::shown(&args.path, "standard input");
+    let done = Done { from, output: &output, extracted, seconds };
+    done.print(to_pipe, args.json, args.common.quiet)?;
+    Ok(Outcome::Done)
+}
+
+/// Tensors that were written.
+pub struct Done<'d> {
+    pub from: String,
+    pub output: &'d Path,
+    pub extracted: Extracted,
+    pub seconds: f64,
+}
+
+impl Done<'_> {
+    pub fn print(&self, to_pipe: bool, json: bool, quiet: bool) -> Result<()> {
+        let Done { from, output, extracted, seconds } = self;
+        if json {
+            let told = serde_json::json!({
                 "output": output.display().to_string(),
                 "tensors": extracted.tensors,
                 "bytes": extracted.bytes,
                 "output_bytes": extracted.output_bytes,
                 "seconds": seconds,
-            }),
-        )?;
-    } else if !args.common.quiet {
-        report::line_beside(
-            to_pipe,
-            &format!(
-                "{} -> {}: {} tensors, {}, {seconds:.2} s",
-                args.path.display(),
-                output.display(),
-                extracted.tensors.len(),
-                report::bytes(extracted.bytes),
-            ),
-        )?;
+            });
+            return report::json(to_pipe, &told);
+        }
+        if quiet {
+            return Ok(());
+        }
+        let text = format!(
+            "{from} -> {}: {}, {}, {seconds:.2} s",
+            args::shown(output, "standard output"),
+            report::count(extracted.tensors.len() as u64, "tensor"),
+            report::bytes(extracted.bytes),
+        );
+        report::line_beside(to_pipe, &text)
     }
-    Ok(Outcome::Done)
 }
 
 fn beside(args: &Args) -> Result<PathBuf> {
+    if args::is_pipe(&args.path) {
+        let why = "say with -o where the tensors of standard input go (- is standard output)";
+        return Err(Error::InvalidArgument(why.into()));
+    }
     let name = match args.path.extension() {
         Some(e) if e == "lmc" => args.path.file_stem(),
         _ => args.path.file_name(),

@@ -1,9 +1,9 @@
 //! `lmc-gpu inspect`.
 
-use super::{Outcome, args, args::Common, progress::Bar, report, report::Out};
+use super::{Outcome, args, args::Common, flat, progress::Bar, report, report::Out};
 use crate::{
     Result,
-    archive::{Inspection, SpanInfo, inspect},
+    archive::{BaseInfo, Checkpoint, Inspection, SpanInfo, inspect_open},
     dtype::Dtype,
     json,
     text::shown,
@@ -21,7 +21,7 @@ Examples:
   lmc-gpu inspect model.safetensors
   lmc-gpu inspect checkpoint.lmc --json")]
 pub struct Args {
-    /// An archive, a file or a directory
+    /// An archive, a file or a directory; - is standard input
     #[arg(value_name = "X")]
     path: PathBuf,
     /// Read X as a flat array of this type
@@ -40,38 +40,55 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Outcome> {
-    let found = {
-        let bar = Bar::new(args.common.quiet, "sampling", || None);
-        let options = args.common.options(&bar)?;
-        let options = options.with_dtype(args.dtype).with_symlinks(args::symlinks(args.follow));
-        inspect(&args.path, &args.bases.attach(options)?)?
-    };
-    report::notes(args.common.quiet, &found.notes);
-    let mut out = report::Out::new();
-    match args.json {
-        true => json::inspection(&found, |part| out.json(part))?,
-        false => text(&args, &found, &mut out)?,
+    let bar = Bar::new(args.common.quiet, "sampling", || None);
+    let options = args.common.options(&bar);
+    let options = options.with_dtype(args.dtype).with_symlinks(args::symlinks(args.follow));
+    let options = args.bases.attach(options)?;
+    let checkpoint = args::checkpoint(&args.path, &options)?;
+    let mut found = inspect_open(&checkpoint, &options)?;
+    drop(bar);
+    if let (Checkpoint::Raw(input), Some(dtype)) = (&checkpoint, args.dtype) {
+        found.notes.splice(0..0, flat::notes(input, dtype));
     }
-    out.finish()?;
+    let name = args::shown(&args.path, "standard input");
+    print(&name, &found, args.json, args.common.quiet)?;
     Ok(Outcome::Done)
 }
 
+/// Prints what a checkpoint consists of.
+pub fn print(name: &str, found: &Inspection, json: bool, quiet: bool) -> Result<()> {
+    report::notes(quiet, &found.notes);
+    let mut out = report::Out::new();
+    match json {
+        true => json::inspection(found, |part| out.json(part))?,
+        false => text(name, found, &mut out)?,
+    }
+    out.finish()
+}
+
 /// For people. Rows are made as they are printed.
-fn text(args: &Args, found: &Inspection, out: &mut Out) -> Result<()> {
+fn text(name: &str, found: &Inspection, out: &mut Out) -> Result<()> {
     let about = if found.is_archive { "" } else { "about " };
     out.text(&format!(
-        "{}: {}, {} in {} files -> {about}{}, ratio {about}{}\n",
-        shown(&args.path.display().to_string()),
-        if found.is_archive { "an archive" } else { "raw" },
+        "{}: {}, {} in {} -> {about}{}, ratio {about}{}\n",
+        shown(name),
+        match (&found.base, found.is_archive) {
+            (Some(_), _) => "an archive, a delta",
+            (None, true) => "an archive",
+            (None, false) => "raw",
+        },
         report::bytes(found.bytes),
-        found.files.iter().filter(|f| !f.is_directory).count(),
+        report::count(found.files.iter().filter(|f| !f.is_directory).count() as u64, "file"),
         report::bytes(found.stored_bytes),
         report::ratio_text(found.bytes, found.stored_bytes),
     ))?;
+    if let Some(base) = &found.base {
+        out.text(&base_text(base))?;
+    }
     for (i, file) in found.files.iter().enumerate().filter(|(_, f)| !f.is_directory) {
         out.text(&format!(
             "\n{}: {}, {}, ratio {}\n",
-            &file.path,
+            shown(&file.path.to_text()),
             file.format,
             report::bytes(file.bytes),
             report::ratio_text(file.bytes, file.stored_bytes),
@@ -81,6 +98,29 @@ fn text(args: &Args, found: &Inspection, out: &mut Out) -> Result<()> {
         file_table(&found.spans[first..last], found.is_archive, out)?;
     }
     Ok(())
+}
+
+/// What an archive is a delta to, and each of its files.
+fn base_text(base: &BaseInfo) -> String {
+    let mut text = format!(
+        "base: {}, {} bytes in {}, {}{}\n",
+        shown(&base.name.to_text()),
+        base.bytes(),
+        report::count(base.files.len() as u64, "file"),
+        match &base.path {
+            Some(path) if base.is_archive => format!("an archive at {}", shown(path)),
+            Some(path) => format!("raw, at {}", shown(path)),
+            None if base.is_needed => "not found: --base says where it is".into(),
+            None => "not looked for".into(),
+        },
+        if base.is_needed { "" } else { "; nothing of it is needed" },
+    );
+    for file in &base.files {
+        let digest = file.digest.map_or_else(String::new, |d| format!(", digest {d:032x}"));
+        let path = file.path.to_text();
+        text += &format!("  {}: {} bytes{digest}\n", shown(&path), file.bytes);
+    }
+    text
 }
 
 /// One row a tensor, or a stretch that is taken for one; everything else is one row.

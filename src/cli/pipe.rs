@@ -80,6 +80,28 @@ impl Read for Forward {
     }
 }
 
+/// Standard input as a file that can be read at any place: itself where it is one, otherwise a copy
+/// in the directory for temporary files, which has no name there and goes with the process.
+///
+/// # Errors
+/// `InvalidArgument` where it is a terminal; `Io`.
+pub fn spool() -> Result<File> {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd;
+        let own = stdin().as_fd().try_clone_to_owned().map(File::from);
+        let own = own.and_then(|f| f.metadata().map(|m| m.is_file().then_some(f)));
+        if let Ok(Some(file)) = own {
+            return Ok(file);
+        }
+    }
+    let mut input = Forward::stdin()?;
+    let failed = |source| Error::Io { context: "cannot keep standard input".into(), source };
+    let mut file = tempfile::tempfile().map_err(failed)?;
+    io::copy(&mut input, &mut file).map_err(failed)?;
+    Ok(file)
+}
+
 /// Standard output for bytes: without the line buffering of the text stream.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! Text for people and JSON for programs.
 
+use super::progress;
 use crate::{
     Error, Result,
     archive::Damage,
@@ -17,6 +18,11 @@ pub fn line(text: &str) -> Result<()> {
 /// Prints several lines whose parts the caller passed through [`shown`] where they hold names.
 pub fn page(data_on_stdout: bool, text: &str) -> Result<()> {
     to_either(data_on_stdout, &text::lines(text).to_string())
+}
+
+/// Prints what this program made, as it is.
+pub fn raw(bytes: &[u8]) -> Result<()> {
+    printed(stdout().write_all(bytes))
 }
 
 /// As [`line`], to standard error where standard output carries data.
@@ -69,14 +75,19 @@ impl Out {
 
 /// Prints an error.
 pub fn error(text: &str) {
-    let _ = writeln!(stderr(), "lmc-gpu: error: {}", shown(text));
+    aside("error", text);
+}
+
+/// Prints a line beside the data and above the progress bar.
+fn aside(kind: &str, text: &str) {
+    let _ = progress::beside(|| writeln!(stderr(), "lmc-gpu: {kind}: {}", shown(text)));
 }
 
 /// Prints what was odd about the input.
 pub fn notes(quiet: bool, notes: &[String]) {
     if !quiet {
         for note in notes {
-            let _ = writeln!(stderr(), "lmc-gpu: note: {}", shown(note));
+            aside("note", note);
         }
     }
 }
@@ -84,7 +95,7 @@ pub fn notes(quiet: bool, notes: &[String]) {
 /// Says what could be done about an error.
 pub fn hint(quiet: bool, text: &str) {
     if !quiet {
-        let _ = writeln!(stderr(), "lmc-gpu: hint: {}", shown(text));
+        aside("hint", text);
     }
 }
 
@@ -130,6 +141,11 @@ pub fn bytes(n: u64) -> String {
     }
     let decimals = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
     format!("{value:.decimals$} {}", UNITS[unit])
+}
+
+/// A number of things: `one` is what a single one is called, and others have an s at its end.
+pub fn count(n: u64, one: &str) -> String {
+    format!("{n} {one}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Output over input; not a number for an empty input.

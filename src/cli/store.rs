@@ -1,18 +1,19 @@
 //! `lmc-gpu store`: a directory of checkpoints.
 
+mod look;
 mod print;
+mod removal;
 
 use super::{
     Outcome,
-    args::{self, Common},
+    args::{self, Common, Transform},
     progress::Bar,
+    report,
 };
 use crate::{
     Error, Result,
     archive::Options,
-    store::{
-        AfterSave, Collecting, Existing, Form, GcOptions, Locking, Policy, SaveOptions, Store,
-    },
+    store::{AfterSave, Existing, Form, Locking, Policy, SaveOptions, Store},
 };
 use clap::{Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -41,8 +42,12 @@ enum Verb {
     Save(Save),
     Restore(Restore),
     List(List),
+    Inspect(look::Inspect),
+    Extract(look::Extract),
     Verify(Verify),
-    Gc(Gc),
+    Rebase(removal::Rebase),
+    Rm(removal::Rm),
+    Gc(removal::Gc),
     Stats(StatsArgs),
 }
 
@@ -97,7 +102,7 @@ struct Init {
     #[arg(long, value_name = "N")]
     state_last: Option<u64>,
     /// Give an existing store this policy; its steps stay as they are
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     #[command(flatten)]
     output: Output,
@@ -138,8 +143,12 @@ struct Save {
     /// Store it in full, whatever the policy says
     #[arg(long)]
     full: bool,
+    /// Store it as a delta to this step, whatever that takes (default: to the one of the last steps
+    /// that has most of the same files, as the policy says)
+    #[arg(long, value_name = "STEP", conflicts_with = "full")]
+    base: Option<u64>,
     /// Replace the step where it exists; deltas to what it was stay valid
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     /// Remove what the policy does not keep afterwards
     #[arg(long)]
@@ -158,6 +167,8 @@ struct Save {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    transform: Transform,
+    #[command(flatten)]
     common: Common,
 }
 
@@ -169,13 +180,16 @@ Example:
 struct Restore {
     /// The store
     dir: PathBuf,
-    /// The step, or `last` for the highest
+    /// The step, or last for the highest
     step: String,
     /// The file or directory to restore to
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
-    /// Replace existing output; of a directory only the files that the archive has
+    /// Restore what is undamaged, fill the rest with zeros, list it and exit with 1
     #[arg(long)]
+    keep_going: bool,
+    /// Replace existing output; of a directory only the files that the archive has
+    #[arg(short, long)]
     force: bool,
     /// Replace a directory as a whole, with whatever else it holds
     #[arg(long)]
@@ -211,35 +225,6 @@ struct Verify {
     common: Common,
 }
 
-/// Remove the steps that the policy does not keep and that no kept step needs
-#[derive(clap::Args)]
-#[command(after_help = "\
-Examples:
-  lmc-gpu store gc runs/7b --dry-run
-  lmc-gpu store gc runs/7b --keep-last 3          instead of what the store's policy keeps
-  lmc-gpu store gc runs/7b --drop-after 600       training went back to step 600")]
-struct Gc {
-    /// The store
-    dir: PathBuf,
-    /// Keep the N highest steps, instead of what the store's policy keeps
-    #[arg(long, value_name = "N")]
-    keep_last: Option<u64>,
-    /// Keep the multiples of N, instead of what the store's policy keeps
-    #[arg(long, value_name = "N")]
-    keep_every: Option<u64>,
-    /// Remove every step above this one, whatever the policy keeps
-    #[arg(long, value_name = "STEP")]
-    drop_after: Option<u64>,
-    /// Only say what would be removed
-    #[arg(long)]
-    dry_run: bool,
-    /// While another process writes to the store
-    #[arg(long, value_name = "HOW", default_value = "wait")]
-    lock: LockArg,
-    #[command(flatten)]
-    output: Output,
-}
-
 /// What the store takes, by step and stream
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -253,7 +238,7 @@ struct StatsArgs {
     #[arg(long, value_name = "OUT.html")]
     plot: Option<PathBuf>,
     /// Replace an existing page
-    #[arg(long)]
+    #[arg(short, long)]
     force: bool,
     #[command(flatten)]
     output: Output,
@@ -292,13 +277,17 @@ pub fn run(args: Args) -> Result<Outcome> {
         }
         Verb::Verify(a) => {
             let bar = Bar::new(a.common.quiet, "verifying", || None);
-            let store = Store::open(&a.dir)?.with_options(a.common.options(&bar)?);
+            let store = Store::open(&a.dir)?.with_options(a.common.options(&bar));
             let verified = store.verify(&a.steps)?;
             drop(bar);
             print::verified(&verified, &Output::of(a.json, &a.common))?;
             Ok(outcome(verified.is_whole()))
         }
-        Verb::Gc(a) => gc(&a),
+        Verb::Inspect(a) => look::inspect(&a),
+        Verb::Extract(a) => look::extract(&a),
+        Verb::Rebase(a) => removal::rebase(&a),
+        Verb::Rm(a) => removal::rm(&a),
+        Verb::Gc(a) => removal::gc(&a),
         Verb::Stats(a) => {
             let stats = Store::open(&a.dir)?.stats()?;
             if let Some(path) = &a.plot {
@@ -341,13 +330,14 @@ fn init(a: &Init) -> Result<Outcome> {
 fn save(a: &Save) -> Result<Outcome> {
     let bar = Bar::new(a.common.quiet, "saving", || None);
     let options = a
-        .common
-        .options(&bar)?
+        .transform
+        .attach(a.common.options(&bar))?
         .with_symlinks(args::symlinks(a.follow))
         .with_changes(args::changes(a.allow_changes));
     let store = Store::open(&a.dir)?.with_options(options);
     let options = SaveOptions::default()
         .with_existing(if a.force { Existing::Replace } else { Existing::Refuse })
+        .with_base(a.base)
         .with_form(if a.full { Form::Full } else { Form::ByPolicy })
         .with_after(if a.gc { AfterSave::Collect } else { AfterSave::Nothing })
         .with_locking(a.lock.locking());
@@ -357,37 +347,43 @@ fn save(a: &Save) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn restore(a: &Restore) -> Result<Outcome> {
-    let store = Store::open(&a.dir)?;
-    let steps = store.list()?.steps;
-    let step = match a.step.as_str() {
-        "last" => steps.last().map(|r| r.step),
+/// The number of a step that was asked for, which may be `last`.
+fn step_of(store: &Store, text: &str) -> Result<u64> {
+    let step = match text {
+        "last" => store.list()?.steps.last().map(|r| r.step),
         number => number.parse().ok(),
     };
-    let step = step.ok_or_else(|| {
-        Error::InvalidArgument(format!("{} is not a step of {}", a.step, a.dir.display()).into())
-    })?;
-    let total = || steps.iter().find(|r| r.step == step).map(|r| r.input_bytes);
-    let bar = Bar::new(a.common.quiet, "restoring", total);
-    let store = store.with_options(a.common.options(&bar)?);
-    let started = std::time::Instant::now();
-    let restored = store.restore(step, &a.output, args::overwrite(a.force, a.force_replace_dir))?;
-    drop(bar);
-    let seconds = started.elapsed().as_secs_f64();
-    print::restored(step, &restored, seconds, &Output::of(a.json, &a.common))?;
-    Ok(Outcome::Done)
+    let dir = store.root().display();
+    step.ok_or_else(|| {
+        Error::InvalidArgument(match text {
+            "last" => format!("{dir} has no step yet").into(),
+            _ => format!("{text} is not a step of {dir}: use a number, or last for the highest")
+                .into(),
+        })
+    })
 }
 
-fn gc(a: &Gc) -> Result<Outcome> {
+fn restore(a: &Restore) -> Result<Outcome> {
     let store = Store::open(&a.dir)?;
-    let policy = (a.keep_last.is_some() || a.keep_every.is_some())
-        .then(|| store.policy().clone().with_keep_last(a.keep_last).with_keep_every(a.keep_every));
-    let options = GcOptions::default()
-        .with_policy(policy)
-        .with_drop_after(a.drop_after)
-        .with_collecting(if a.dry_run { Collecting::DryRun } else { Collecting::Remove })
-        .with_locking(a.lock.locking());
-    let removed = store.gc(&options)?;
-    print::removed(&removed, a.dry_run, &a.output)?;
-    Ok(Outcome::Done)
+    let step = step_of(&store, &a.step)?;
+    let total = || store.record(step).ok().flatten().map(|r| r.input_bytes);
+    let bar = Bar::new(a.common.quiet, "restoring", total);
+    let store = store.with_options(a.common.options(&bar));
+    let started = std::time::Instant::now();
+    let overwrite = args::overwrite(a.force, a.force_replace_dir);
+    let restored = match a.keep_going {
+        true => store.salvage(step, &a.output, overwrite)?,
+        false => store.restore(step, &a.output, overwrite).inspect_err(|e| {
+            let is_damage =
+                matches!(e, Error::Corrupt(_) | Error::Truncated(_) | Error::BaseMismatch(_));
+            if is_damage {
+                report::hint(a.common.quiet, "--keep-going restores what is undamaged");
+            }
+        })?,
+    };
+    drop(bar);
+    report::damage(&restored.damage);
+    let seconds = started.elapsed().as_secs_f64();
+    print::restored(step, &restored, seconds, &Output::of(a.json, &a.common))?;
+    Ok(outcome(restored.damage.is_empty()))
 }

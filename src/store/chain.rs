@@ -55,10 +55,18 @@ impl Store {
         for link in chain.iter().rev() {
             let archive = self
                 .open_one(&link.archive, base.as_ref())
-                .map_err(|e| e.at(format_args!("step {}", link.step)))?;
+                .map_err(|e| e.at(format_args!("needs step {}", link.step)))?;
             base = Some(self.as_base(&link.archive, archive));
         }
         self.open_one(name, base.as_ref())
+    }
+
+    /// The archive of a link as a base, with the archives that it is a delta to.
+    pub(super) fn open_base(&self, link: &Link, below: &[Link]) -> Result<Arc<Base>> {
+        let archive = self
+            .open_archive(&link.archive, below)
+            .map_err(|e| e.at(format_args!("needs step {}", link.step)))?;
+        Ok(self.as_base(&link.archive, archive))
     }
 
     fn open_one(&self, name: &str, base: Option<&Arc<Base>>) -> Result<Archive<'static>> {

@@ -23,9 +23,20 @@ pub enum Collecting {
     DryRun,
 }
 
+/// What becomes of steps that are to go and that others are deltas to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Needed {
+    /// They stay until nothing needs them.
+    #[default]
+    Stay,
+    /// They go: what needs them is stored anew first, as a delta to a step that stays or in full.
+    Go,
+}
+
 /// Choices for `gc`.
 #[derive(Clone, Debug, Default)]
 pub struct GcOptions {
+    needed: Needed,
     policy: Option<Policy>,
     drop_after: Option<u64>,
     collecting: Collecting,
@@ -44,6 +55,13 @@ impl GcOptions {
     #[must_use]
     pub fn with_drop_after(mut self, step: impl Into<Option<u64>>) -> Self {
         self.drop_after = step.into();
+        self
+    }
+
+    /// What becomes of steps that are not kept and that kept ones need. Default: they stay.
+    #[must_use]
+    pub fn with_needed(mut self, needed: Needed) -> Self {
+        self.needed = needed;
         self
     }
 
@@ -72,6 +90,10 @@ pub struct Removed {
     pub kept_as_base: Vec<u64>,
     /// Steps that stay without the state of their optimizer, in ascending order.
     pub without_state: Vec<u64>,
+    /// Steps that were stored anew, so that others could go.
+    pub rebased: Vec<u64>,
+    /// Bytes of the archives that these have now.
+    pub written_bytes: u64,
     /// Names of all files removed from `steps`.
     pub files: Vec<String>,
     /// Bytes of archives that were freed.
@@ -83,6 +105,8 @@ impl Removed {
         self.steps.extend(other.steps);
         self.kept_as_base.extend(other.kept_as_base);
         self.without_state.extend(other.without_state);
+        self.rebased.extend(other.rebased);
+        self.written_bytes += other.written_bytes;
         self.files.extend(other.files);
         self.bytes += other.bytes;
     }
@@ -100,6 +124,7 @@ impl Store {
         let _lock = if removes { self.lock(options.locking)? } else { None };
         let mut removed = if removes { self.remove_strays()? } else { Removed::default() };
         removed.add(self.collect(options)?);
+        self.finish_anew(&mut removed)?;
         Ok(removed)
     }
 
@@ -121,20 +146,26 @@ impl Store {
             .filter(|(r, rank)| policy.keeps(r.step, *rank))
             .map(|(r, _)| r.step)
             .collect();
+        let mut removed = Removed::default();
+        let removes = options.collecting == Collecting::Remove;
+        if options.needed == Needed::Go && removes {
+            self.free(&kept, &mut listing.steps, &mut removed)?;
+        }
         let mut needed: HashSet<&str> = HashSet::new();
         for record in listing.steps.iter().filter(|r| kept.contains(&r.step)) {
             needed.extend(record.archives());
         }
-        let mut removed = Removed::default();
         for record in listing.steps.iter().rev() {
             if kept.contains(&record.step) {
                 continue;
             }
-            if needed.contains(record.archive.as_str()) {
+            if needed.contains(record.archive.as_str())
+                && (removes || options.needed == Needed::Stay)
+            {
                 removed.kept_as_base.push(record.step);
                 continue;
             }
-            if options.collecting == Collecting::Remove {
+            if removes {
                 self.remove_step(record)?;
             }
             removed.steps.push(record.step);
@@ -145,6 +176,49 @@ impl Store {
         let stays = |r: &StepRecord| !removed.steps.contains(&r.step);
         let left: Vec<StepRecord> = listing.steps.into_iter().filter(stays).collect();
         self.give_up_states(policy, &left, options.collecting, &mut removed)?;
+        Ok(removed)
+    }
+
+    /// Removes these steps, whatever the policy keeps.
+    ///
+    /// # Errors
+    /// `InvalidArgument` where there is no such step, or others that stay are deltas to it and are
+    /// not to be stored anew; as for [`Store::gc`]. Nothing is removed then.
+    pub fn remove(&self, steps: &[u64], needed: Needed, locking: Locking) -> Result<Removed> {
+        let _lock = self.lock(locking)?;
+        for &step in steps {
+            self.existing(step)?;
+        }
+        let mut all = self.all_steps()?;
+        let stays = |r: &&StepRecord| !steps.contains(&r.step);
+        for record in all.iter().filter(|r| needed == Needed::Stay && !stays(r)) {
+            let needs = |r: &&StepRecord| r.archives().any(|a| a == record.archive);
+            let needing: Vec<String> =
+                all.iter().filter(stays).filter(needs).map(|r| r.step.to_string()).collect();
+            let s = if needing.len() == 1 { " is a delta" } else { "s are deltas" };
+            if !needing.is_empty() {
+                return Err(Error::InvalidArgument(
+                    format!(
+                        "step{s} to step {}: {}; --rebase stores anew what needs it",
+                        record.step,
+                        needing.join(", ")
+                    )
+                    .into(),
+                ));
+            }
+        }
+        let mut removed = self.remove_strays()?;
+        let kept = all.iter().filter(stays).map(|r| r.step).collect();
+        if needed == Needed::Go {
+            self.free(&kept, &mut all, &mut removed)?;
+        }
+        for record in all.iter().rev().filter(|r| !kept.contains(&r.step)) {
+            self.remove_step(record)?;
+            removed.steps.push(record.step);
+            removed.files.extend([format!("{}.json", stem(record.step)), record.archive.clone()]);
+            removed.bytes += record.archive_bytes;
+        }
+        self.finish_anew(&mut removed)?;
         Ok(removed)
     }
 

@@ -3,9 +3,9 @@
 use super::{Snapshot, StepRecord, Store, record::stored_files};
 use crate::{
     Error, Result,
-    archive::{Archive, OnDamage, Overwrite, Restored},
+    archive::{Archive, OnDamage, Options, Overwrite, Restored, decompress_stream},
 };
-use std::path::Path;
+use std::{fs::File, path::Path};
 
 impl Store {
     /// Opens the archive of a step for random access, with everything that it is a delta to.
@@ -30,13 +30,9 @@ impl Store {
     }
 
     pub(super) fn open_record(&self, record: &StepRecord) -> Result<Archive<'static>> {
-        let archive = self.open_archive(&record.archive, &record.chain).map_err(|e| {
-            let needs = match record.base() {
-                Some(base) => format!("step {}, which needs step {base}", record.step),
-                None => format!("step {}", record.step),
-            };
-            e.at(needs)
-        })?;
+        let archive = self
+            .open_archive(&record.archive, &record.chain)
+            .map_err(|e| e.at(format_args!("step {}", record.step)))?;
         // Another archive may be whole in itself.
         if stored_files(&archive)? != record.files {
             return Err(Error::Corrupt(
@@ -62,14 +58,46 @@ impl Store {
         out: impl AsRef<Path>,
         overwrite: Overwrite,
     ) -> Result<Restored> {
-        let mut options = self.reading.clone().with_overwrite(overwrite);
-        options.damage = OnDamage::Fail;
-        options.protected.push(self.root.clone());
+        let options = self.restoring(overwrite, OnDamage::Fail);
         let archive = self.open_step(step)?;
-        archive.restore(out, &options.restoring()).map_err(|e| match e {
-            Error::InvalidArgument(_) => e,
-            e => e.at(format_args!("step {step}")),
-        })
+        archive.restore(out, &options.restoring()).map_err(|e| at_step(step, e))
+    }
+
+    /// As [`Store::restore`], of a step that is damaged: what is not reads as zeros, and the result
+    /// lists it. Where the index of the archive is lost, what can be read forward is restored.
+    ///
+    /// # Errors
+    /// As for [`Store::restore`], where nothing can be restored.
+    pub fn salvage(
+        &self,
+        step: u64,
+        out: impl AsRef<Path>,
+        overwrite: Overwrite,
+    ) -> Result<Restored> {
+        let options = self.restoring(overwrite, OnDamage::Fill);
+        let record = self.existing(step)?;
+        let restored = match self.open_record(&record) {
+            Ok(archive) => archive.restore(out, &options.restoring()),
+            Err(e @ (Error::Corrupt(_) | Error::Truncated(_))) => {
+                log::debug!("reading forward: {e}");
+                let base = match record.chain.split_first() {
+                    None => None,
+                    Some((link, below)) => Some(self.open_base(link, below)?),
+                };
+                let path = self.step_path(&record.archive);
+                let mut file = File::open(&path).map_err(|e| Error::io("open", &path, e))?;
+                let options = options.with_base(base).restoring();
+                decompress_stream(&mut file, out.as_ref(), &options)
+            }
+            Err(e) => return Err(e),
+        };
+        restored.map_err(|e| at_step(step, e))
+    }
+
+    fn restoring(&self, overwrite: Overwrite, damage: OnDamage) -> Options {
+        let mut options = self.reading.clone().with_overwrite(overwrite).with_damage(damage);
+        options.protected.push(self.root.clone());
+        options
     }
 
     /// Reads a step into memory, tensors by name out of safetensors files.
@@ -80,5 +108,12 @@ impl Store {
         let archive = self.open_step(step)?;
         Snapshot::from_archive(&archive, &self.reading.restoring())
             .map_err(|e| e.at(format_args!("step {step}")))
+    }
+}
+
+fn at_step(step: u64, e: Error) -> Error {
+    match e {
+        Error::InvalidArgument(_) => e,
+        e => e.at(format_args!("step {step}")),
     }
 }

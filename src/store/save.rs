@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! lock; remove what killed runs left
-//! base = highest step below this one, unless the policy wants a full one
+//! base = the one of the last steps below with most of the same files, unless the policy wants a
+//!     full one
 //! write the archive; where it is a delta that did not pay, or its base turns out to be damaged,
 //!     write it again in full under another name
 //! write the record            ← the step exists from here on
@@ -12,6 +13,7 @@
 use super::{
     GcOptions, Locking, StepRecord, Store,
     chain::Near,
+    choice::Content,
     gc::Removed,
     record::{archive_name, stored_files},
 };
@@ -59,6 +61,7 @@ pub enum AfterSave {
 pub struct SaveOptions {
     existing: Existing,
     form: Form,
+    base: Option<u64>,
     locking: Locking,
     after: AfterSave,
 }
@@ -75,6 +78,14 @@ impl SaveOptions {
     #[must_use]
     pub fn with_form(mut self, form: Form) -> Self {
         self.form = form;
+        self
+    }
+
+    /// The step that this one is stored as a delta to, however much that takes. Default: the one of
+    /// the last steps that has most of the same files, where the policy wants a delta.
+    #[must_use]
+    pub fn with_base(mut self, step: impl Into<Option<u64>>) -> Self {
+        self.base = step.into();
         self
     }
 
@@ -177,12 +188,20 @@ impl Store {
         if options.after == AfterSave::Collect {
             self.refuse_unkept(step, &listing.steps)?;
         }
-        let base = match options.form {
-            Form::Full => None,
-            Form::ByPolicy => self.base_for(step, &listing.steps),
+        let base = match (options.form, options.base) {
+            (Form::Full, None) => None,
+            (Form::Full, Some(_)) => {
+                let why = "a step that is stored in full has no base: ask for one of the two";
+                return Err(Error::InvalidArgument(why.into()));
+            }
+            (Form::ByPolicy, Some(base)) => Some(self.asked_base(base, step, &listing.steps)?),
+            (Form::ByPolicy, None) => {
+                self.base_for(step, &Content::of_manifest(&input.manifest), &listing.steps)
+            }
         };
         let mut written = self.write(input, step, base, near, &mut notes)?;
-        if let Some(why) = self.does_not_pay(&written, &listing.steps) {
+        let judged = options.base.is_none();
+        if judged && let Some(why) = self.does_not_pay(&written, &listing.steps) {
             let full = self.write(input, step, None, None, &mut notes)?;
             let name = std::mem::replace(&mut written, full).archive;
             self.remove_file(&name)?;
@@ -228,14 +247,6 @@ impl Store {
         written
     }
 
-    /// What to store `step` as a delta to, by the policy.
-    fn base_for<'r>(&self, step: u64, steps: &'r [StepRecord]) -> Option<&'r StepRecord> {
-        let base = steps.iter().rev().find(|r| r.step < step)?;
-        let links = base.chain.len() as u64 + 1;
-        let full = self.policy.full_every;
-        (links <= self.policy.max_chain && (full == 0 || links < full)).then_some(base)
-    }
-
     /// Writes the archive. A base that cannot be used costs space, never the checkpoint.
     pub(super) fn write(
         &self,
@@ -251,7 +262,10 @@ impl Store {
         let (summary, base) = match self.write_archive(input, &name, base, near) {
             Err(e) if base.is_some() && is_base_fault(&e) => {
                 let step = base.map_or(0, |b| b.step);
-                notes.push(format!("stored in full, since step {step} cannot be its base: {e}"));
+                notes.push(format!(
+                    "stored in full, since step {step} cannot be its base: {}",
+                    e.detail()
+                ));
                 (self.write_archive(input, &name, None, None)?, None)
             }
             written => (written?, base),
@@ -282,7 +296,7 @@ impl Store {
     }
 
     /// Why a delta should rather be a full save, judged by the full one it rests on.
-    fn does_not_pay(&self, delta: &StepRecord, steps: &[StepRecord]) -> Option<String> {
+    pub(super) fn does_not_pay(&self, delta: &StepRecord, steps: &[StepRecord]) -> Option<String> {
         let (base, root) = (delta.base()?, delta.chain.last()?);
         let full = steps.iter().find(|r| r.archive == root.archive)?;
         let expected = full.ratio() * delta.input_bytes as f64;

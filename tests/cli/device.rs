@@ -63,7 +63,7 @@ fn archives_by_device_are_those_by_cpu_and_say_who_made_them() {
             assert!(at.read("cpu.lmc") == at.read("gpu.lmc"), "{method} {base:?}");
         }
     }
-    at.ok(&["decompress", "gpu.lmc", "--base", "base.lmc", "-o", "back", "--device", "0"]);
+    at.ok(&["decompress", "gpu.lmc", "--base", "base.lmc", "-o", "back"]);
     super::same_tree(&at.path("step2"), &at.path("back"));
     // From a pipe, and into a store.
     let args = ["compress", "-", "-o", "-", "--method", "fast", "--device"];
@@ -122,7 +122,7 @@ fn without_a_gpu_the_cpu_does_it_and_says_so_once() {
     let json = without(&["compress", "a.safetensors", "--device", "gpu", "--json"]);
     let told: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!((&told["device"], told["notes"].as_array().unwrap().len()), (&"cpu".into(), 1));
-    let back = without(&["decompress", "a.safetensors.lmc", "-o", "back", "--device", "gpu"]);
+    let back = without(&["decompress", "a.safetensors.lmc", "-o", "back"]);
     assert!(back.status.success() && at.read("back") == data::model());
     // What asks for one adapter, or for its speed, is told that it cannot be had.
     for (args, code) in [

@@ -47,6 +47,21 @@ fn names_are_escaped_for_people_and_exact_for_programs() {
     }
     fit(&at.run(&["verify", "d.lmc"]));
     fit(&at.run(&["extract", "d.lmc", "none"]));
+    fit(&at.run(&["list", "d.lmc"]));
+    fit(&at.run(&["cat", "d.lmc"]));
+    fit(&at.run(&["cat", "d.lmc:none\u{1b}[2J"]));
+    let told = at.json(&["list", "d.lmc", "--json"]);
+    assert!(told["files"].as_array().unwrap().iter().any(|f| f["path"] == FILE), "{told}");
+    let other = data::safetensors(&[(TENSOR, "BF16", vec![400_000], data::weights(400_000, 2))]);
+    at.write(&format!("other/{FILE}"), &other);
+    let text = fit(&at.run(&["diff", "d.lmc", "other"]));
+    assert!(text.contains(ESCAPED), "{text}");
+    let out = at.run(&["diff", "d.lmc", "other", "--json"]);
+    fit(&out);
+    let told: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(told["changed"].as_array().unwrap().iter().any(|c| c["name"] == TENSOR), "{told}");
+    fit(&at.run(&["compress", "d", "--exclude", "x\u{1b}[2J", "-o", "dd.lmc"]));
+    fit(&at.run(&["man", "m\u{1b}[2J\n"]));
     let out = at.run(&["extract", "d.lmc", TENSOR, "-o", "t.safetensors", "--json"]);
     fit(&out);
     let told: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
@@ -106,6 +121,11 @@ fn a_store_tells_of_odd_names_in_escapes() {
     fit(&at.run(&["store", "init", dir]));
     fit(&at.run(&["store", "save", dir, "d", "--step", "1"]));
     fit(&at.run(&["store", "save", dir, "d", "--step", "1"]));
+    fit(&at.run(&["store", "inspect", dir, "1"]));
+    fit(&at.run(&["store", "extract", dir, "1", TENSOR, "-o", "t\u{1b}c"]));
+    fit(&at.run(&["store", "rebase", dir, "1", "--full"]));
+    fit(&at.run(&["store", "rm", dir, "7"]));
+    fit(&at.run(&["verify", dir]));
     at.write(&format!("{dir}/steps/9.json"), b"{\"\\u001b[2J\\n\": 1}");
     for verb in ["list", "verify", "stats", "gc"] {
         fit(&at.run(&["store", verb, dir]));

@@ -8,7 +8,7 @@
 use super::{
     Archive, Input,
     decode::Buffers,
-    file::{Shared, SharedFile},
+    file::Shared,
     relation::{self, Item},
 };
 use crate::{
@@ -53,12 +53,8 @@ impl Base {
     /// A base that is an archive which is open, with its own base attached where it needs one.
     #[doc(hidden)]
     pub fn of_archive(path: &Path, archive: Archive<'static>) -> Arc<Base> {
-        let manifest = archive.manifest.clone();
-        let shared = Shared::new(archive);
-        let file =
-            |entry| Box::new(SharedFile { shared: shared.clone(), entry }) as Box<dyn Source>;
-        let sources = (0..manifest.entries.len()).map(file).collect();
-        let mut base = Self::of_input(path, Input::from_sources(manifest, sources));
+        let (shared, input) = Shared::with_files(archive);
+        let mut base = Self::of_input(path, input);
         base.archive = Some(shared);
         Arc::new(base)
     }
@@ -104,6 +100,11 @@ impl Base {
         let items =
             relation::items(&self.input, format::parse, |_, _| ()).map_err(|e| self.fault(e))?;
         Ok(self.items.get_or_init(|| items))
+    }
+
+    /// Where it is, for people.
+    pub(in crate::archive) fn shown(&self) -> &str {
+        &self.shown
     }
 
     /// What an archive remembers of it.
@@ -152,12 +153,27 @@ impl Base {
     /// A fault while reading the base: its content, unless the operating system failed.
     fn fault(&self, e: Error) -> Error {
         match e {
-            Error::Io { context, source } if is_content(&source) => {
-                Error::BaseMismatch(format!("the base {}: {context}: {source}", self.shown).into())
+            Error::BaseMismatch(why) => Error::BaseMismatch(innermost(&why).into()),
+            Error::Io { context, source } if is_content(&source) || below(&source).is_some() => {
+                let whole = || format!("the base {}: {context}: {source}", self.shown);
+                Error::BaseMismatch(below(&source).unwrap_or_else(whole).into())
             }
             e @ Error::Io { .. } => e,
             e => Error::BaseMismatch(format!("the base {}: {e}", self.shown).into()),
         }
+    }
+}
+
+/// What an error says of the base where it arose, not of those on the way there.
+fn innermost(text: &str) -> &str {
+    text.find("the base ").map_or(text, |at| &text[at..])
+}
+
+/// The same of an error from further down the chain that passed through the standard library.
+fn below(e: &std::io::Error) -> Option<String> {
+    match e.get_ref()?.downcast_ref::<Error>()? {
+        Error::BaseMismatch(why) => Some(innermost(why).to_owned()),
+        _ => None,
     }
 }
 
@@ -223,8 +239,12 @@ impl Attached {
             };
             return Err(Error::BaseMismatch(
                 format!(
-                    "{} is not the base that the archive was made against, \"{}\": it {why}",
-                    base.shown, record.name
+                    "{} ({} bytes) is not the base that the archive was made against, \"{}\" ({} \
+                     bytes): it {why}",
+                    base.shown,
+                    base.input.len(),
+                    record.name,
+                    record.total_len().unwrap_or(0)
                 )
                 .into(),
             ));
@@ -232,16 +252,19 @@ impl Attached {
         Ok(Attached { base: base.clone(), record: record.clone(), files })
     }
 
-    /// The error for a base whose bytes differ at these pieces.
-    pub fn other_bytes(&self, pieces: &[Piece]) -> Error {
+    /// The error for a base whose bytes differ at these pieces, which have another digest than the
+    /// archive remembers.
+    pub fn other_bytes(&self, pieces: &[Piece], expected: u64, found: u64) -> Error {
         let first = pieces.first().map_or(0, |p| p.offset);
         let mut end = 0;
         let file = self.record.files.iter().find(|f| {
             end += f.1;
             first < end
         });
+        let bytes: u64 = pieces.iter().map(|p| p.len).sum();
         Error::BaseMismatch(format!(
-            "{} is not the base that the archive was made against, \"{}\": {} holds other bytes",
+            "{} is not the base that the archive was made against, \"{}\": {} holds other bytes \
+             (digest {found:016x} of {bytes} of them, and {expected:016x} was expected)",
             self.base.shown,
             self.record.name,
             file.map_or("it".into(), |f| f.0.to_string())
@@ -323,8 +346,9 @@ impl Archive<'_> {
                 let Origin::Base { digest } = r.origin else { continue };
                 bytes.resize(r.len() as usize, 0);
                 attached.read(&r.pieces, &buffers, &mut bytes)?;
-                if hash::digest(self.level, &bytes) != digest {
-                    return Err(attached.other_bytes(&r.pieces));
+                let found = hash::digest(self.level, &bytes);
+                if found != digest {
+                    return Err(attached.other_bytes(&r.pieces, digest, found));
                 }
             }
         }
@@ -363,11 +387,10 @@ impl Archive<'_> {
     pub(in crate::archive) fn base_at_fault(&self, chunk: usize, known: &[&[u8]]) -> Option<Error> {
         let attached = self.base.get()?;
         let references = &self.chunks[chunk].meta.references;
-        references.iter().zip(known).find_map(|(r, bytes)| match r.origin {
-            Origin::Base { digest } if hash::digest(self.level, bytes) != digest => {
-                Some(attached.other_bytes(&r.pieces))
-            }
-            _ => None,
+        references.iter().zip(known).find_map(|(r, bytes)| {
+            let Origin::Base { digest } = r.origin else { return None };
+            let found = hash::digest(self.level, bytes);
+            (found != digest).then(|| attached.other_bytes(&r.pieces, digest, found))
         })
     }
 }

@@ -1,7 +1,7 @@
 //! One file of an archive, readable anywhere: only the chunks that are needed are decoded.
 
 use super::{
-    Archive,
+    Archive, Input,
     decode::Buffers,
     memory::{Budget, LARGEST_KEPT, shed},
     open::no_entry,
@@ -167,16 +167,34 @@ impl Shared {
         Arc::new(Shared { archive, reader: Reader::default() })
     }
 
+    /// An archive, and its files as input, decoded as they are read.
+    pub fn with_files(archive: Archive<'static>) -> (Arc<Shared>, Input<'static>) {
+        let manifest = archive.manifest.clone();
+        let shared = Shared::new(archive);
+        let file =
+            |entry| Box::new(SharedFile { shared: shared.clone(), entry }) as Box<dyn Source>;
+        let sources = (0..manifest.entries.len()).map(file).collect();
+        (shared, Input::from_sources(manifest, sources))
+    }
+
     /// Lets go of what is kept for the next reads.
     pub fn rest(&self) {
         self.reader.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
+impl Archive<'static> {
+    /// Its files as input: to be compressed anew, or compared.
+    #[doc(hidden)]
+    pub fn into_input(self) -> Input<'static> {
+        Shared::with_files(self).1
+    }
+}
+
 /// A file of an archive that it keeps open.
-pub(in crate::archive) struct SharedFile {
-    pub shared: Arc<Shared>,
-    pub entry: usize,
+struct SharedFile {
+    shared: Arc<Shared>,
+    entry: usize,
 }
 
 impl Source for SharedFile {

@@ -127,6 +127,32 @@ impl<'a> Input<'a> {
         Ok(Input { manifest, sources, starts })
     }
 
+    /// The same without the entries that are named, and without what lies below directories that
+    /// are.
+    #[must_use]
+    pub fn without(self, is_left_out: impl Fn(&Name) -> bool) -> Input<'a> {
+        let Input { manifest, sources, .. } = self;
+        let mut kept = Manifest { is_directory: manifest.is_directory, entries: Vec::new() };
+        let (mut left, mut out) = (Vec::new(), Vec::<Name>::new());
+        for (entry, source) in manifest.entries.into_iter().zip(sources) {
+            let below = |dir: &Name| {
+                let rest = entry.path.as_bytes().strip_prefix(dir.as_bytes());
+                rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+            };
+            // Parents stand before their children.
+            if out.last().is_some_and(below) {
+                continue;
+            }
+            if manifest.is_directory && is_left_out(&entry.path) {
+                out.push(entry.path);
+                continue;
+            }
+            kept.entries.push(entry);
+            left.push(source);
+        }
+        Input::from_sources(kept, left)
+    }
+
     /// Files whose bytes come from anywhere, one source an entry, of its length.
     pub(in crate::archive) fn from_sources(
         manifest: Manifest,
@@ -194,7 +220,7 @@ impl<'a> Input<'a> {
     }
 
     /// The entries whose files were written to, replaced or removed since they were opened.
-    pub(in crate::archive) fn changed(&self) -> Vec<usize> {
+    pub(crate) fn changed(&self) -> Vec<usize> {
         let sources = self.sources.iter().enumerate();
         // A file that cannot be looked at any more is not what it was.
         sources.filter(|(_, s)| s.has_changed().unwrap_or(true)).map(|(i, _)| i).collect()

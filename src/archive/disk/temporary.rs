@@ -260,7 +260,18 @@ fn put_back(aside: &Path, dir: &Path) -> io::Result<()> {
 
 /// The error of an output that could not be started.
 pub(in crate::archive) fn failed(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
-    |e| Error::io("create", path, e)
+    |e| {
+        let parent = parent_of(path);
+        let e = match e.kind() {
+            io::ErrorKind::NotFound => {
+                let why = format!("there is no directory {}: make it first", parent.display());
+                io::Error::new(io::ErrorKind::NotFound, why)
+            }
+            // Without the temporary name, which means nothing to anybody.
+            kind => e.raw_os_error().map_or_else(|| kind.into(), io::Error::from_raw_os_error),
+        };
+        Error::io("create", path, e)
+    }
 }
 
 /// The directory that a path is in.

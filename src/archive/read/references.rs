@@ -79,8 +79,9 @@ pub(in crate::archive) fn resolve<'b>(
                 )
             })?;
             base.read(&r.pieces, &Buffers::default(), bytes)?;
-            if hash::digest(level, bytes) != digest {
-                return Err(base.other_bytes(&r.pieces));
+            let found = hash::digest(level, bytes);
+            if found != digest {
+                return Err(base.other_bytes(&r.pieces, digest, found));
             }
             continue;
         }

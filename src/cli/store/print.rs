@@ -6,7 +6,7 @@ use crate::{
     archive::{AtomicFile, Options, Restored},
     cli::report,
     json,
-    store::{Listing, Removed, Saved, Stats, Store, Verified},
+    store::{Listing, Rebased, Removed, Saved, Stats, Store, Verified},
     text::shown,
 };
 use serde_json::{Value, json};
@@ -72,6 +72,31 @@ pub fn saved(saved: &Saved, output: &Output) -> Result<()> {
     )
 }
 
+pub fn rebased(rebased: &Rebased, output: &Output) -> Result<()> {
+    let r = &rebased.record;
+    put(
+        output,
+        || json::rebased(rebased),
+        || {
+            let kind = match r.base() {
+                Some(base) => format!("a delta to {base}"),
+                None => "full".to_owned(),
+            };
+            let mut text = format!(
+                "step {}: {} → {} ({:.4}), {kind}",
+                r.step,
+                size(rebased.archive_bytes_before),
+                size(r.archive_bytes),
+                r.ratio()
+            );
+            for note in &rebased.notes {
+                text += &format!("\nnote: {}", shown(note));
+            }
+            text
+        },
+    )
+}
+
 pub fn restored(step: u64, restored: &Restored, seconds: f64, output: &Output) -> Result<()> {
     let rate = restored.bytes as f64 / seconds.max(1e-9) / 1e9;
     put(
@@ -83,9 +108,13 @@ pub fn restored(step: u64, restored: &Restored, seconds: f64, output: &Output) -
         },
         || {
             format!(
-                "step {step}: {} files, {} in {seconds:.2} s ({rate:.2} GB/s)",
-                restored.files,
-                size(restored.bytes)
+                "step {step}: {}, {} in {seconds:.2} s ({rate:.2} GB/s){}",
+                report::count(restored.files, "file"),
+                size(restored.bytes),
+                match restored.damage.len() {
+                    0 => "",
+                    _ => "; what is damaged reads as zeros",
+                }
             )
         },
     )
@@ -139,7 +168,8 @@ pub fn verified(verified: &Verified, output: &Output) -> Result<()> {
                     text += &format!(" (it needs {}, damaged as well)", numbers(&s.through));
                 }
                 if !s.dependents.is_empty() {
-                    text += &format!("; {} need it", numbers(&s.dependents));
+                    let verb = if s.dependents.len() == 1 { "needs" } else { "need" };
+                    text += &format!("; {} {verb} it", numbers(&s.dependents));
                 }
                 text += "\n";
                 for problem in s.problems.iter().take(5) {
@@ -153,13 +183,18 @@ pub fn verified(verified: &Verified, output: &Output) -> Result<()> {
                 text += &format!("cannot be read: {}\n", shown(line));
             }
             if !verified.strays.is_empty() {
-                let n = verified.strays.len();
-                text +=
-                    &format!("{n} files were left by killed runs; the next save removes them\n");
+                text += &match verified.strays.len() {
+                    1 => "one file was left by a killed run; the next save removes it\n".into(),
+                    n => {
+                        format!("{n} files were left by killed runs; the next save removes them\n")
+                    }
+                };
             }
             let whole = verified.steps.iter().filter(|s| s.is_whole()).count();
             let all = verified.steps.len();
-            text + &format!("{whole} of {all} steps restore exactly, {}", size(verified.bytes))
+            let verb = if whole == 1 { "restores" } else { "restore" };
+            let all = report::count(all as u64, "step");
+            text + &format!("{whole} of {all} {verb} exactly, {}", size(verified.bytes))
         },
     )
 }
@@ -178,9 +213,19 @@ pub fn removed(removed: &Removed, dry_run: bool, output: &Output) -> Result<()> 
                 0 => format!("{verb} no step"),
                 _ => format!("{verb} {}", numbers(&removed.steps)),
             };
-            text += &format!(", {} in {} files", size(removed.bytes), removed.files.len());
-            if !removed.kept_as_base.is_empty() {
-                text += &format!("; {} stay as bases", numbers(&removed.kept_as_base));
+            let files = report::count(removed.files.len() as u64, "file");
+            text += &format!(", {} in {files}", size(removed.bytes));
+            match &removed.kept_as_base[..] {
+                [] => {}
+                [one] => text += &format!("; step {one} stays as a base (--rebase frees it)"),
+                all => text += &format!("; {} stay as bases (--rebase frees them)", numbers(all)),
+            }
+            if !removed.rebased.is_empty() {
+                text += &format!(
+                    "; stored {} anew in {}",
+                    numbers(&removed.rebased),
+                    size(removed.written_bytes)
+                );
             }
             if !removed.without_state.is_empty() {
                 let steps = numbers(&removed.without_state);
@@ -216,8 +261,8 @@ pub fn stats(stats: &Stats, plot: Option<&Path>, output: &Output) -> Result<()> 
             }
             let mut text = table(&rows);
             text += &format!(
-                "{} steps: {} → {} ({:.4})",
-                stats.steps.len(),
+                "{}: {} → {} ({:.4})",
+                report::count(stats.steps.len() as u64, "step"),
                 size(stats.input_bytes),
                 size(stats.archive_bytes),
                 stats.ratio()
@@ -229,7 +274,8 @@ pub fn stats(stats: &Stats, plot: Option<&Path>, output: &Output) -> Result<()> 
                 }
             }
             if stats.unreadable > 0 {
-                text += &format!("; {} records cannot be read", stats.unreadable);
+                let records = report::count(stats.unreadable as u64, "record");
+                text += &format!("; {records} cannot be read");
             }
             if let Some(path) = plot {
                 text += &format!("\nplot: {}", shown(&path.display().to_string()));

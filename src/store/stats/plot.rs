@@ -15,7 +15,7 @@ const STYLE: &str = "\
 --s0:#5c9bea;--s1:#e8a25c;--s2:#46b893;--s3:#b08ad6;--s4:#e0767a;--s5:#a9b94d;--s6:#d488b9;--s7:#9d9b93}}\
 body{background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,sans-serif;margin:2rem auto;\
 max-width:64rem;padding:0 1rem}h1{font-size:1.3rem;margin:0 0 .3rem}p{color:var(--dim);margin:0 0 1rem}\
-.scroll{overflow-x:auto}svg text{fill:var(--dim);font:12px system-ui,sans-serif}\
+.scroll{overflow-x:auto}svg{max-width:100%;height:auto}.full{fill:var(--fg)}svg text{fill:var(--dim);font:12px system-ui,sans-serif}\
 .grid{stroke:var(--line)}.key{display:inline-block;margin-right:1.2rem}\
 .key i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.4em}\
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin-top:1.5rem}\
@@ -59,7 +59,8 @@ pub(super) fn page(stats: &Stats, title: &str) -> String {
 
 fn svg(stats: &Stats) -> String {
     let n = stats.steps.len().max(1) as f64;
-    let pitch = (860.0 / n).clamp(7.0, 70.0);
+    // All steps within the page, however many.
+    let pitch = (860.0 / n).min(70.0);
     let width = LEFT + n * pitch + 10.0;
     let most = stats.steps.iter().map(|s| s.archive_bytes).max().unwrap_or(0).max(1) as f64;
     let tick = tick(most);
@@ -85,7 +86,7 @@ fn svg(stats: &Stats) -> String {
     let every = (60.0 / pitch).ceil() as usize;
     for (i, step) in stats.steps.iter().enumerate() {
         let x = LEFT + i as f64 * pitch;
-        let gap = (pitch * 0.15).min(6.0);
+        let gap = if pitch < 3.0 { 0.0 } else { (pitch * 0.15).min(6.0) };
         let _ = write!(out, "<g><title>{}</title>", escape_html(&describe(stats, step)));
         let mut below = 0.0;
         for (k, &bytes) in step.stored_bytes.iter().enumerate() {
@@ -105,8 +106,9 @@ fn svg(stats: &Stats) -> String {
         if step.base.is_none() {
             let _ = write!(
                 out,
-                "<text x=\"{middle:.1}\" y=\"{:.1}\" text-anchor=\"middle\">●</text>",
-                foot + 16.0
+                "<circle class=\"full\" cx=\"{middle:.1}\" cy=\"{:.1}\" r=\"{:.1}\"/>",
+                foot + 12.0,
+                (pitch * 0.4).clamp(1.0, 3.5)
             );
         }
         if i % every == 0 {
@@ -191,6 +193,30 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn any_number_of_steps_fits_a_page() {
+        for n in [1, 12, 130, 5000] {
+            let step = |step| StepStats {
+                step,
+                archive_bytes: 7,
+                stream_bytes: vec![9],
+                stored_bytes: vec![7],
+                ..StepStats::default()
+            };
+            let stats = Stats {
+                streams: vec!["model".into()],
+                steps: (0..n).map(step).collect(),
+                ..Stats::default()
+            };
+            let svg = svg(&stats);
+            let width = svg.split("width=\"").nth(1).and_then(|w| w.split('"').next());
+            assert!(width.unwrap().parse::<f64>().unwrap() <= 960.0, "{n} steps: {width:?}");
+            let labels = svg.matches("text-anchor=\"middle\"").count();
+            assert!(labels <= 15, "{n} steps have {labels} labels");
+        }
+        assert!(STYLE.contains("svg{max-width:100%"));
+    }
 
     #[test]
     fn the_page_names_every_step_and_stream_and_escapes_them() {

@@ -214,7 +214,16 @@ impl Curve {
             let mut drawn = drawn;
             drawn.sort_by(|a, b| b.0.total_cmp(&a.0));
             for &(px, py, label) in &drawn {
-                let (at_x, at_y) = free_place(px, py, label, taken);
+                let Some((at_x, at_y)) = free_place(px, py, label, taken) else { continue };
+                let width = width_of(label);
+                let near = at_x.max(px.min(at_x + width));
+                if (near - px).abs() > 12.0 || (at_y - 4.0 - py).abs() > 14.0 {
+                    let foot = if at_y > py { at_y - 11.0 } else { at_y + 1.0 };
+                    let _ = write!(
+                        svg,
+                        "<path class=\"g\" d=\"M{px:.1} {py:.1}L{near:.1} {foot:.1}\"/>"
+                    );
+                }
                 let label = escape_html(label);
                 let _ =
                     write!(svg, "<text x=\"{at_x:.1}\" y=\"{at_y:.1}\" class=\"l\">{label}</text>");
@@ -223,34 +232,36 @@ impl Curve {
     }
 }
 
-/// A place for a label near a dot that covers nothing, if there is one.
-fn free_place(px: f64, py: f64, label: &str, taken: &mut Boxes) -> (f64, f64) {
-    let width = 6.2 * label.chars().count() as f64;
-    let right = (px + 7.0, py + 4.0);
-    let mut best = right;
-    for away in 0..6 {
-        let down = 12.0 * f64::from(away);
-        let places = [
-            (right.0, right.1 - down),
-            (px - 7.0 - width, right.1 - down),
-            (right.0, right.1 + down),
-            (px - 7.0 - width, right.1 + down),
-        ];
-        let fits = |&(x, y): &(f64, f64)| {
-            let (l, t, r, b) = (x, y - 10.0, x + width, y + 2.0);
-            l >= LEFT
-                && r <= WIDTH - 2.0
-                && t >= TOP - 8.0
-                && b <= HEIGHT - BOTTOM + 2.0
-                && taken.iter().all(|o| l > o[2] || r < o[0] || t > o[3] || b < o[1])
-        };
-        if let Some(place) = places.into_iter().find(fits) {
-            best = place;
-            break;
-        }
-    }
-    taken.push([best.0, best.1 - 10.0, best.0 + width, best.1 + 2.0]);
-    best
+/// About the width of a label; fonts differ.
+fn width_of(label: &str) -> f64 {
+    6.6 * label.chars().count() as f64
+}
+
+/// A place for a label near a dot that covers nothing, if there is one: without, the label shows
+/// only where somebody points at the dot.
+fn free_place(px: f64, py: f64, label: &str, taken: &mut Boxes) -> Option<(f64, f64)> {
+    let width = width_of(label);
+    let fits = |&(x, y): &(f64, f64)| {
+        let (l, t, r, b) = (x - 1.0, y - 10.0, x + width + 1.0, y + 3.0);
+        l >= LEFT
+            && r <= WIDTH - 2.0
+            && t >= TOP - 8.0
+            && b <= HEIGHT - BOTTOM + 2.0
+            && taken.iter().all(|o| l > o[2] || r < o[0] || t > o[3] || b < o[1])
+    };
+    let (right, left, middle) = (px + 7.0, px - 9.0 - width, px - width / 2.0);
+    let places = (0..16).flat_map(|away| {
+        let by = 7.0 * f64::from(away);
+        let (up, down) = (py + 4.0 - by, py + 4.0 + by);
+        let sides = [(right, up), (left, up), (right, down), (left, down)];
+        let beside = [(middle, up - 10.0), (middle, down + 10.0)];
+        // Further out to either side where there is a crowd.
+        let out = [(right + 2.0 * by, up), (left - 2.0 * by, up)];
+        sides.into_iter().chain(beside).chain(out)
+    });
+    let (x, y) = places.into_iter().find(fits)?;
+    taken.push([x - 1.0, y - 10.0, x + width + 1.0, y + 3.0]);
+    Some((x, y))
 }
 
 /// The points that no other beats in both: least y for their x, x being better the larger.
@@ -279,6 +290,28 @@ mod tests {
         let points = [point(1.0, 0.5), point(2.0, 0.6), point(1.5, 0.7), point(3.0, 0.9)];
         let xs: Vec<f64> = front(&points).iter().map(|p| p.x).collect();
         assert_eq!(xs, [3.0, 2.0, 1.0]);
+    }
+
+    #[test]
+    fn labels_touch_neither_each_other_nor_the_edge() {
+        let mut taken = Vec::new();
+        let (mut shown, mut boxes): (usize, Boxes) = (0, Vec::new());
+        for i in 0..40u32 {
+            // A crowd, part of it at the right edge.
+            let px = if i % 2 == 0 { 400.0 } else { WIDTH - 30.0 } + f64::from(i % 7);
+            let label = format!("method-{i}");
+            let Some((x, y)) = free_place(px, 200.0 + f64::from(i), &label, &mut taken) else {
+                continue;
+            };
+            let own = [x, y - 9.0, x + width_of(&label), y + 2.0];
+            assert!(own[0] >= LEFT && own[2] <= WIDTH && own[3] <= HEIGHT - BOTTOM + 2.0);
+            let apart =
+                |o: &[f64; 4]| own[0] > o[2] || own[2] < o[0] || own[1] > o[3] || own[3] < o[1];
+            assert!(boxes.iter().all(apart), "{label}");
+            boxes.push(own);
+            shown += 1;
+        }
+        assert!(shown > 20, "{shown}");
     }
 
     #[test]

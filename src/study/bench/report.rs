@@ -145,8 +145,16 @@ impl Report {
              <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1><p>{}</p>\n",
             escape_html(&self.environment())
         );
-        for section in &self.sections {
-            let _ = writeln!(html, "<h2>{}</h2>", escape_html(&section.heading));
+        if self.sections.len() > 1 {
+            html.push_str("<nav><ol>");
+            for (i, section) in self.sections.iter().enumerate() {
+                let heading = escape_html(&section.heading);
+                let _ = write!(html, "<li><a href=\"#s{i}\">{heading}</a></li>");
+            }
+            html.push_str("</ol></nav>\n");
+        }
+        for (i, section) in self.sections.iter().enumerate() {
+            let _ = writeln!(html, "<h2 id=\"s{i}\">{}</h2>", escape_html(&section.heading));
             for answer in &section.answers {
                 let _ = writeln!(html, "<p class=\"a\">{}</p>", escape_html(answer));
             }
@@ -210,7 +218,7 @@ const STYLE: &str = "\
 --c6:#ff8fbf;--c7:#aab3c2}}\
 body{background:var(--bg);color:var(--fg);font:15px/1.5 system-ui,sans-serif;max-width:860px;\
 margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2.2rem}\
+h1{font-size:1.5rem}a{color:var(--c0)}h2{font-size:1.15rem;margin-top:2.2rem}\
 p.a{border-left:3px solid var(--c0);padding-left:.8rem}p.f{border-left:3px solid var(--c1);\
 padding-left:.8rem}\
 figure{margin:1rem 0;background:var(--box);border-radius:6px;padding:.4rem}\

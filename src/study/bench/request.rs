@@ -166,7 +166,11 @@ fn read(request: &Request, report: &mut Report) -> Result<Vec<Input>> {
         let named = request.paths.contains(path);
         match Input::read(path, request.dtype) {
             Ok(input) if input.is_empty() => {}
-            Ok(input) if named || input.dtype() != Dtype::BYTES => inputs.push(input),
+            Ok(input) if named => inputs.push(input),
+            // Files of several directories may have the same name.
+            Ok(input) if input.dtype() != Dtype::BYTES => {
+                inputs.push(Input { name: path.display().to_string(), ..input });
+            }
             Ok(_) => {}
             Err(e) if paths.len() == 1 => return Err(e),
             Err(e) => report.failures.push(e.to_string()),

@@ -34,13 +34,18 @@ pub fn run(
     report: &mut Report,
 ) {
     context.plan(inputs.len() * codecs.len());
+    let mut measured = Vec::new();
     for input in inputs {
         let records = measure_all(input, codecs, context.effort, context, report);
         if !records.is_empty() {
             report.sections.push(section(input, &records, report.memcpy_gb_s));
         }
-        report.results.extend(records);
+        measured.extend(records);
     }
+    if inputs.len() > 1 && !measured.is_empty() {
+        report.sections.push(total(&measured, inputs.len(), report.memcpy_gb_s));
+    }
+    report.results.extend(measured);
     report.interrupted |= context.stopped;
 }
 
@@ -108,18 +113,74 @@ fn section(input: &Input, records: &[Record], memcpy_gb_s: f64) -> Section {
     Section { heading: input.name.clone(), answers, tables: vec![table], plots }
 }
 
+/// All inputs together, by every method that was measured on all of them.
+fn total(records: &[Record], inputs: usize, memcpy_gb_s: f64) -> Section {
+    let mut names: Vec<&str> = Vec::new();
+    for record in records {
+        if !names.contains(&&record.method[..]) {
+            names.push(&record.method);
+        }
+    }
+    let mut rows: Vec<(f64, Vec<String>)> = Vec::new();
+    for name in names {
+        let own: Vec<&Record> = records.iter().filter(|r| r.method == name).collect();
+        if own.len() < inputs {
+            continue;
+        }
+        let sum = |of: fn(&Record) -> f64| own.iter().map(|r| of(r)).sum::<f64>();
+        let bytes = sum(|r| r.bytes as f64);
+        let ratio = sum(|r| r.coded_bytes as f64) / bytes.max(1.0);
+        let encode = bytes / sum(|r| r.bytes as f64 / r.encode_gb_s.max(1e-9));
+        let decode = bytes / sum(|r| r.bytes as f64 / r.decode_gb_s.max(1e-9));
+        let speeds = [encode, decode, encode / memcpy_gb_s, decode / memcpy_gb_s].map(speed);
+        let mut row = vec![name.to_owned(), format!("{ratio:.4}")];
+        row.extend(speeds);
+        rows.push((ratio, row));
+    }
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let columns = ["method", "ratio", "encode GB/s", "decode GB/s", "enc/memcpy", "dec/memcpy"];
+    let mut table = Table::new(format!("all {inputs} inputs together"), &columns);
+    rows.into_iter().for_each(|(_, row)| table.push(row));
+    Section { heading: "Total".into(), tables: vec![table], ..Section::default() }
+}
+
+/// Ratios beyond this are shown at the edge of a plot, so that those that matter have room: the
+/// better half of the methods takes two fifths of the height.
+fn limit(records: &[&Record]) -> f64 {
+    let mut ratios: Vec<f64> = records.iter().map(|r| r.ratio).collect();
+    ratios.sort_by(f64::total_cmp);
+    let (Some(&least), Some(&most)) = (ratios.first(), ratios.last()) else {
+        return f64::INFINITY;
+    };
+    let limit = least + 2.5 * (ratios[ratios.len() / 2] - least).max(0.004 * most);
+    // What little would be gained is not worth a second scale.
+    if least + 1.5 * (limit - least) < most { limit } else { f64::INFINITY }
+}
+
 fn points(records: &[&Record], speed: impl Fn(&Record) -> f64) -> Vec<Point> {
     records.iter().map(|r| Point { x: speed(r), y: r.ratio, label: r.method.clone() }).collect()
 }
 
 /// Ratio against a speed, with the front of what nothing beats in both.
 pub(super) fn pareto(verb: &str, records: &[&Record], speed: impl Fn(&Record) -> f64) -> Plot {
-    let points = points(records, speed);
-    let front = front(&points);
+    let limit = limit(records);
+    let all = points(records, speed);
+    let within = |mut point: Point| {
+        if point.y > limit {
+            point.label = format!("{} ↑{:.3}", point.label, point.y);
+            point.y = limit;
+        }
+        point
+    };
+    let front = front(&all).into_iter().map(within).collect();
+    let points = all.into_iter().map(within).collect();
     Plot {
         title: format!("Size against speed: {verb}"),
         x: Axis::log(format!("{verb}, GB/s")),
-        y: Axis::linear("ratio (coded / input)"),
+        y: Axis::linear(match limit.is_finite() {
+            true => "ratio (coded / input); ↑ is beyond the scale",
+            false => "ratio (coded / input)",
+        }),
         curves: vec![
             Curve { name: String::new(), mark: Mark::Dot, points },
             Curve {
@@ -163,6 +224,25 @@ mod tests {
             Box::new(Broken(false)),
             bench::codec("bg-zstd-1", 1).unwrap(),
         ]
+    }
+
+    #[test]
+    fn ratios_far_off_leave_room_for_those_that_matter() {
+        let record = |ratio| {
+            let input = Input::flat("x", Dtype::BF16, vec![0; 64]);
+            let effort = Effort { seconds: 0.0, max_runs: 1, ..Effort::default() };
+            let mut codec = bench::codec("raw", 1).unwrap();
+            let found = measure::record(codec.as_mut(), &input, Floor::default(), effort).unwrap();
+            Record { ratio, ..found }
+        };
+        let records: Vec<Record> = [0.65, 0.655, 0.66, 0.67, 0.9, 1.0].map(record).into();
+        let records: Vec<&Record> = records.iter().collect();
+        let most = limit(&records);
+        assert!(most > 0.67 && most < 0.75, "{most}");
+        let svg = pareto("encode", &records, |r| r.encode_gb_s).to_svg();
+        assert!(svg.contains("raw ↑1.000") && svg.contains("beyond the scale"));
+        // Where all are near each other, all are shown where they are.
+        assert_eq!(limit(&records[..4]), f64::INFINITY);
     }
 
     #[test]
