@@ -21,21 +21,25 @@ mod options;
 mod read;
 mod write;
 
-pub use access::{Archive, ArchivedFile, Base, Input, TensorInfo, is_archive};
+pub use access::{Archive, ArchivedFile, Base, Input, TensorInfo};
+// What the command takes besides.
+#[cfg(feature = "cli")]
+pub use self::{
+    access::is_archive,
+    inspection::{Changed, Difference, difference, inspect_open, stored_bytes},
+    read::Extracted,
+};
 pub use checkpoint::{Checkpoint, CheckpointFile};
 pub use disk::{AtomicFile, remove_temporaries};
 pub(crate) use disk::{Holder, holder};
-pub use inspection::{
-    BaseFile, BaseInfo, Changed, Difference, FileInfo, Inspection, SpanInfo, difference, inspect,
-    inspect_open, stored_bytes,
-};
+pub use inspection::{BaseFile, BaseInfo, FileInfo, Inspection, SpanInfo, inspect};
 pub(crate) use options::with_methods;
 pub use options::{
     Changes, CompressOptions, OnDamage, Options, Overwrite, Progress, RestoreOptions, Symlinks,
 };
 pub use read::{
-    Damage, Extracted, Reader, Restored, decompress, decompress_into, decompress_stream,
-    decompress_to_writer, extract, extract_to, is_salvageable, verify_stream,
+    Damage, Reader, Restored, decompress, decompress_into, decompress_stream, decompress_to_writer,
+    extract, extract_to, is_salvageable, verify_stream,
 };
 pub use write::{
     Summary, Writer, compress, compress_files, compress_into, compress_path, compress_reader,

@@ -5,10 +5,10 @@
 
 pub mod archive {
     pub use crate::archive::{
-        AtomicFile, Checkpoint, CheckpointFile, Extracted, FileInfo, Input, Inspection, Options,
-        Progress, SpanInfo, compress_files, compress_reader, compress_stream, compress_to_writer,
-        decompress_stream, decompress_to_writer, difference, extract, extract_to, inspect,
-        inspect_open, is_archive, is_salvageable, stored_bytes, verify_stream,
+        AtomicFile, Checkpoint, CheckpointFile, FileInfo, Input, Inspection, Options, Progress,
+        SpanInfo, compress_files, compress_reader, compress_stream, compress_to_writer,
+        decompress_stream, decompress_to_writer, extract, extract_to, inspect, is_salvageable,
+        verify_stream,
     };
 }
 
@@ -70,8 +70,8 @@ pub mod hash {
 
 pub mod json {
     pub use crate::json::{
-        difference, inspection, listing, rebased, record, removed, report, restored, restored_in,
-        saved, stats, summary, verified,
+        inspection, listing, record, removed, report, restored, restored_in, saved, stats, summary,
+        verified,
     };
 }
 

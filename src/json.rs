@@ -6,15 +6,14 @@
 //! hexadecimal digits in a field that ends in `_bytes`.
 
 use crate::{
-    archive::{
-        BaseFile, BaseInfo, Changed, Damage, Difference, FileInfo, Inspection, Restored, SpanInfo,
-        Summary,
-    },
+    archive::{BaseFile, BaseInfo, Damage, FileInfo, Inspection, Restored, SpanInfo, Summary},
     container::Name,
-    store::{
-        Listing, Rebased, Removed, Report, Saved, Stats, StepHealth, StepRecord, StepStats,
-        Verified,
-    },
+    store::{Listing, Removed, Report, Saved, Stats, StepHealth, StepRecord, StepStats, Verified},
+};
+#[cfg(feature = "cli")]
+use crate::{
+    archive::{Changed, Difference},
+    store::Rebased,
 };
 use serde_json::{Value, json};
 
@@ -127,6 +126,7 @@ fn base(b: &BaseInfo) -> Value {
 }
 
 /// What tells two checkpoints apart.
+#[cfg(feature = "cli")]
 pub fn difference(d: &Difference) -> Value {
     let changed = |c: &Changed| {
         json!({
@@ -224,6 +224,7 @@ pub fn saved(s: &Saved) -> Value {
 }
 
 /// What storing a step anew did.
+#[cfg(feature = "cli")]
 pub fn rebased(r: &Rebased) -> Value {
     let mut object = record(&r.record);
     object["archive_bytes_before"] = r.archive_bytes_before.into();

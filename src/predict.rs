@@ -11,3 +11,4 @@ pub mod cast;
 pub mod float_state;
 pub mod gradient;
 pub mod quantise;
+mod trial;

@@ -1,25 +1,30 @@
 //! What a checkpoint consists of, and what its parts cost.
 
 mod cost;
+#[cfg(feature = "cli")]
 mod difference;
 mod guessed;
 mod lineage;
+#[cfg(feature = "cli")]
+mod stored;
 
+pub use self::lineage::{BaseFile, BaseInfo};
+#[cfg(feature = "cli")]
 pub use self::{
     difference::{Changed, Difference, difference},
-    lineage::{BaseFile, BaseInfo},
+    stored::stored_bytes,
 };
 
 use self::cost::Costs;
 use super::{
-    access::{Archive, digest::file_ends},
+    access::digest::file_ends,
     checkpoint::{Checkpoint, CheckpointFile},
     options::Options,
 };
 
 use crate::{
     Error, Result,
-    container::{Entry, EntryKind, Name},
+    container::{EntryKind, Name},
     dtype::{Dtype, Fields},
     format::{Format, Parsed, Span},
     pipeline,
@@ -106,18 +111,6 @@ pub struct SpanInfo {
 /// As for [`Checkpoint::open`], and where reading fails.
 pub fn inspect(path: &Path, options: &Options) -> Result<Inspection> {
     inspect_open(&Checkpoint::open(path, options)?, options)
-}
-
-/// What each entry of an archive's manifest takes in it; nothing is decoded.
-///
-/// # Errors
-/// Where reading fails.
-pub fn stored_bytes(archive: &Archive<'_>) -> Result<Vec<u64>> {
-    let costs = Costs::of_archive(archive)?;
-    let entries = &archive.manifest.entries;
-    let ends = file_ends(entries.iter().map(|e| e.len));
-    let of = |(e, end): (&Entry, u64)| costs.of(end - e.len, end).0.round() as u64;
-    Ok(entries.iter().zip(ends).map(of).collect())
 }
 
 /// As [`inspect`], of a checkpoint that is open.

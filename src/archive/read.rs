@@ -17,8 +17,11 @@ mod target;
 mod tensor;
 
 pub use damage::{Damage, is_salvageable};
+#[cfg(feature = "cli")]
+pub use extract::Extracted;
+#[cfg(feature = "cli")]
 pub(in crate::archive) use extract::gather;
-pub use extract::{Extracted, extract, extract_to};
+pub use extract::{extract, extract_to};
 pub use forward::{decompress_stream, decompress_to_writer, verify_stream};
 pub use pipe::Reader;
 pub use restore::{Restored, decompress, decompress_into};

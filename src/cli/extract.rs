@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    archive::{Extracted, extract, extract_to},
+    archive::{Checkpoint, Extracted, Options, extract, extract_to},
 };
 use std::{
     ffi::OsString,
@@ -74,16 +74,25 @@ pub fn run(args: Args) -> Result<Outcome> {
         Error::Io { .. } | Error::BaseMismatch(_) => e,
         e => e.at(args.path.display()),
     };
-    let extracted = match to_pipe {
-        true => extract_to(&checkpoint, &args.tensors, &mut *pipe::output()?, &options),
-        false => extract(&checkpoint, &args.tensors, &output, &options),
-    }
-    .map_err(at)?;
+    let extracted = write(&checkpoint, &args.tensors, &output, &options).map_err(at)?;
     let seconds = started.elapsed().as_secs_f64();
     let from = args::shown(&args.path, "standard input");
     let done = Done { from, output: &output, extracted, seconds };
     done.print(to_pipe, args.json, args.common.quiet)?;
     Ok(Outcome::Done)
+}
+
+/// Writes tensors to a file or to standard output.
+pub fn write(
+    checkpoint: &Checkpoint,
+    tensors: &[String],
+    output: &Path,
+    options: &Options,
+) -> Result<Extracted> {
+    match args::is_pipe(output) {
+        true => extract_to(checkpoint, tensors, &mut *pipe::output()?, options),
+        false => extract(checkpoint, tensors, output, options),
+    }
 }
 
 /// Tensors that were written.

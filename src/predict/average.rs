@@ -14,6 +14,7 @@
 use super::{
     float_state,
     gradient::{self, FOLD_ORDERS, Fold},
+    trial::{BIT, cost},
 };
 use crate::simd::Level;
 
@@ -30,8 +31,6 @@ pub struct Stretch<'a> {
 const TRIED: usize = 2048;
 /// Words at a time.
 const PIECE: usize = 512;
-/// One bit a word, as [`cost`] counts.
-const BIT: u64 = 1024;
 /// Scalars that leave more are not used, and with those that leave less the search ends.
 const MOST: u64 = 6 * BIT;
 const FEW: u64 = BIT / 4;
@@ -143,20 +142,6 @@ fn fit(stretch: &Stretch) -> Option<f64> {
     }
     let gain: f64 = sum / squares;
     (gain > 0.0 && gain < 1.0).then_some(gain)
-}
-
-/// Bits in the residuals of a prediction, a word on average, times [`BIT`].
-fn cost(actual: &[u8], predicted: &[u8]) -> u64 {
-    let order = |b: &[u8; 4]| {
-        let x = i32::from_le_bytes(*b);
-        x ^ (x >> 31 & i32::MAX)
-    };
-    let pairs = actual.as_chunks().0.iter().zip(predicted.as_chunks().0);
-    let bits: u64 = pairs
-        .map(|(a, p)| order(a).wrapping_sub(order(p)).unsigned_abs())
-        .map(|d| u64::from(u32::BITS - d.leading_zeros()))
-        .sum();
-    BIT * bits / (actual.len() as u64 / 4).max(1)
 }
 
 #[cfg(test)]

@@ -3,8 +3,14 @@
 use super::{Output, step_of};
 use crate::{
     Result,
-    archive::{self, Checkpoint, Options, inspect_open},
-    cli::{Outcome, args, args::Common, extract::Done, inspect::print, pipe, progress::Bar},
+    archive::{Checkpoint, Options, inspect_open},
+    cli::{
+        Outcome, args,
+        args::Common,
+        extract::{Done, write},
+        inspect::print,
+        progress::Bar,
+    },
     store::Store,
 };
 use std::{path::PathBuf, time::Instant};
@@ -75,11 +81,8 @@ pub fn extract(a: &Extract) -> Result<Outcome> {
     let (step, checkpoint) = open(&a.dir, &a.step, &options)?;
     let output = args::output(&a.output);
     let to_pipe = args::is_pipe(&output);
-    let extracted = match to_pipe {
-        true => archive::extract_to(&checkpoint, &a.tensors, &mut *pipe::output()?, &options),
-        false => archive::extract(&checkpoint, &a.tensors, &output, &options),
-    }
-    .map_err(|e| e.at(format_args!("step {step}")))?;
+    let extracted = write(&checkpoint, &a.tensors, &output, &options)
+        .map_err(|e| e.at(format_args!("step {step}")))?;
     let seconds = started.elapsed().as_secs_f64();
     let done = Done { from: format!("step {step}"), output: &output, extracted, seconds };
     let Output { json, quiet } = Output::of(a.json, &a.common);

@@ -3,11 +3,10 @@
 use super::{LockArg, Output, print};
 use crate::{
     Result,
-    archive::Options,
     cli::{Outcome, args::Common, progress::Bar},
     store::{Collecting, GcOptions, Needed, Onto, Store},
 };
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Remove the steps that the policy does not keep and that no kept step needs
 ///
@@ -102,17 +101,13 @@ pub struct Rebase {
     common: Common,
 }
 
-fn open(dir: &Path, options: Options) -> Result<Store> {
-    Ok(Store::open(dir)?.with_options(options))
-}
-
 fn needed(rebase: bool) -> Needed {
     if rebase { Needed::Go } else { Needed::Stay }
 }
 
 pub fn gc(a: &Gc) -> Result<Outcome> {
     let bar = Bar::new(a.common.quiet, "collecting", || None);
-    let store = open(&a.dir, a.common.options(&bar))?;
+    let store = Store::open(&a.dir)?.with_options(a.common.options(&bar));
     let policy = (a.keep_last.is_some() || a.keep_every.is_some())
         .then(|| store.policy().clone().with_keep_last(a.keep_last).with_keep_every(a.keep_every));
     let options = GcOptions::default()
@@ -129,7 +124,7 @@ pub fn gc(a: &Gc) -> Result<Outcome> {
 
 pub fn rm(a: &Rm) -> Result<Outcome> {
     let bar = Bar::new(a.common.quiet, "storing anew", || None);
-    let store = open(&a.dir, a.common.options(&bar))?;
+    let store = Store::open(&a.dir)?.with_options(a.common.options(&bar));
     let removed = store.remove(&a.steps, needed(a.rebase), a.lock.locking())?;
     drop(bar);
     print::removed(&removed, false, &Output::of(a.json, &a.common))?;
@@ -138,7 +133,7 @@ pub fn rm(a: &Rm) -> Result<Outcome> {
 
 pub fn rebase(a: &Rebase) -> Result<Outcome> {
     let bar = Bar::new(a.common.quiet, "storing anew", || None);
-    let store = open(&a.dir, a.common.options(&bar))?;
+    let store = Store::open(&a.dir)?.with_options(a.common.options(&bar));
     let onto = a.onto.map_or(Onto::Full, Onto::Step);
     let rebased = store.rebase(a.step, onto, a.lock.locking())?;
     drop(bar);

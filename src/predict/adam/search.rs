@@ -7,7 +7,13 @@
 //! Sums run over the sample in order, in `f64`: every machine finds the same scalars.
 
 use super::{Second, SecondInputs, WEIGHT_ORDERS, WeightInputs, Weights, second, weights};
-use crate::{predict::float_state, simd::Level};
+use crate::{
+    predict::{
+        float_state,
+        trial::{BIT, cost},
+    },
+    simd::Level,
+};
 
 /// What is known of an optimizer beforehand; every list may be empty.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -68,23 +74,6 @@ const BETAS: [[f64; 2]; 9] = [
 const MOMENTA: [f64; 4] = [0.9, 0.95, 0.99, 0.98];
 /// Words that a set of scalars is tried on.
 const TRIED: usize = 2048;
-
-/// One bit a word, as [`cost`] counts.
-const BIT: u64 = 1024;
-
-/// Bits in the residuals of a prediction, a word on average, times [`BIT`].
-fn cost(actual: &[u8], predicted: &[u8]) -> u64 {
-    let order = |b: &[u8; 4]| {
-        let x = i32::from_le_bytes(*b);
-        x ^ (x >> 31 & i32::MAX)
-    };
-    let pairs = actual.as_chunks().0.iter().zip(predicted.as_chunks().0);
-    let bits: u64 = pairs
-        .map(|(a, p)| order(a).wrapping_sub(order(p)).unsigned_abs())
-        .map(|d| u64::from(u32::BITS - d.leading_zeros()))
-        .sum();
-    BIT * bits / (actual.len() as u64 / 4).max(1)
-}
 
 fn head(words: &[u8]) -> &[u8] {
     &words[..words.len().min(4 * TRIED)]
