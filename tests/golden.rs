@@ -94,6 +94,8 @@ fn cases() -> Vec<Case> {
     cases.push(case("delta-widen", Kind::File, auto, new, base));
     let (new, base) = (input::clipped(1), Some(input::clipped(0)));
     cases.push(case("delta-gradient", Kind::Directory, auto, new, base));
+    let (new, base) = (input::fused(1), Some(input::clipped(0)));
+    cases.push(case("delta-fused", Kind::Directory, auto, new, base));
     cases.push(case("derived", Kind::Directory, auto, input::derived(), None));
     let (new, base) = (input::averaged(1), Some(input::averaged(0)));
     cases.push(case("delta-average", Kind::Directory, auto, new, base));

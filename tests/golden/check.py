@@ -16,9 +16,10 @@ GOLDEN = Path(__file__).parent / "v2"
 STUDIES = ["sem", "xz", "byteplane-xz", "bitplane-xz", "class-group-xz", "exponent-group-xz",
            "lmc", "plmc", "lmc-plain", "long-lmc"]
 BASES = {"delta": "training", "delta-auto": "tuned", "delta-diff": "tuned", "delta-xor": "tuned",
-         "delta-average": "averaged", "delta-gradient": "clipped", "delta-masked": "stepped",
-         "delta-signed": "training", "delta-sizes": "sizes", "delta-wide": "wide",
-         "delta-widen": "widened", "branches": "branches", "branches-derived": "branches-derived"}
+         "delta-average": "averaged", "delta-fused": "clipped", "delta-gradient": "clipped",
+         "delta-masked": "stepped", "delta-signed": "training", "delta-sizes": "sizes",
+         "delta-wide": "wide", "delta-widen": "widened", "branches": "branches",
+         "branches-derived": "branches-derived"}
 NAMES = {b"back\\slash": b"1", b"line\nend \x1b[2J": b"22", b"not text \xff\xfe": b"333",
          b"nothing": b""}
 

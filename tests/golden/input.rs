@@ -300,6 +300,17 @@ pub fn training(step: u32, files: &[&str]) -> Files {
 /// Moments before (0) and after (1) a step of Adam with rates 0.9 and 0.95, whose gradients are
 /// sums of two of bf16, times a factor of clipping. A few words are what no gradient makes.
 pub fn clipped(step: u32) -> Files {
+    let gain = (1.0 - 0.95f64) as f32;
+    moments(step, |v, g| (f64::from(gain * g) * f64::from(g) + f64::from(v * 0.95)) as f32)
+}
+
+/// The same, but what is left of second moments is added without rounding it before.
+pub fn fused(step: u32) -> Files {
+    let gain = (1.0 - 0.95f64) as f32;
+    moments(step, |v, g| (f64::from(v) * f64::from(0.95f32) + f64::from(gain * g * g)) as f32)
+}
+
+fn moments(step: u32, second: impl Fn(f32, f32) -> f32) -> Files {
     let mut rng = Rng::new(80);
     let [mut m, mut v] = [(); 2].map(|()| Vec::with_capacity(4 * N));
     for i in 0..N {
@@ -316,8 +327,7 @@ pub fn clipped(step: u32) -> Files {
                 2 => f32::NAN,
                 _ => (f64::from(gain) * f64::from(g - m_i) + f64::from(m_i)) as f32,
             };
-            let gain = (1.0 - 0.95f64) as f32;
-            v_i = (f64::from(gain * g) * f64::from(g) + f64::from(v_i * 0.95)) as f32;
+            v_i = second(v_i, g);
         }
         m.extend_from_slice(&m_i.to_le_bytes());
         v.extend_from_slice(&v_i.to_le_bytes());
