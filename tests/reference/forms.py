@@ -211,6 +211,7 @@ def changed(reader, n, bits, prediction, contexts):
     else:
         at = differing(reader, contexts) if mode == 3 else at
         symbols = clustered(reader, contexts[at])
+        need(mode < 3 or symbols.all(), "a change that is none")
         shape = (1, 1) if bits == 64 or len(at) < 4096 else (16, 4) if bits == 32 else (32, 2)
         lows = lanes(reader, following(symbols + 1 >> 1, bits), *shape)
     words, sign = prediction.tolist(), 1 << bits - 1

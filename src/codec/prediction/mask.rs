@@ -33,6 +33,7 @@ use crate::{
     bits::{read_varint, write_varint},
     entropy::{histogram, rans},
     simd::Level,
+    transform::change,
 };
 use rate::Runs;
 use string::Strings;
@@ -46,6 +47,7 @@ pub struct Masked {
     words: Vec<u8>,
     predicted: Vec<u8>,
     contexts: Vec<u8>,
+    differ: Vec<u64>,
     stream: Vec<u8>,
 }
 
@@ -179,8 +181,12 @@ pub fn decode(
     pick::pick(level, 1, contexts, masks, n, &mut masked.contexts);
     pick::pick(level, word, all, masks, n, &mut masked.predicted);
     masked.words.resize(n * word, 0);
-    let Masked { words, predicted, contexts, masks, .. } = masked;
+    let Masked { words, predicted, contexts, masks, differ, .. } = masked;
     residual::decode(level, word, payload, predicted, contexts, buffers, words)?;
+    differ.resize(n.div_ceil(64), 0);
+    if change::masks(level, word, words, predicted, differ) != n as u64 {
+        return None;
+    }
     pick::place(level, word, (all, words), masks, out);
     Some(())
 }

@@ -73,3 +73,17 @@ fn the_body_is_what_its_page_shows_and_reserved_bytes_are_refused() {
         assert_eq!(back(level, &predicted, &contexts, &none), None);
     }
 }
+
+#[test]
+fn a_word_that_differs_and_is_as_predicted_is_refused() {
+    let (words, predicted, mut masks, count) = changed(1000, |i| i.is_multiple_of(7));
+    masks[2] |= 1 << 1;
+    let changes =
+        Changes { word: 2, words: &words, predicted: &predicted, masks: &masks, count: count + 1 };
+    for level in Level::available() {
+        let mut body = Vec::new();
+        let (mut buffers, mut masked) = (Buffers::default(), Masked::default());
+        encode(level, &changes, &[120; 1000], &mut buffers, &mut masked, &mut body);
+        assert_eq!(back(level, &predicted, &[120; 1000], &body), None);
+    }
+}
