@@ -15,6 +15,9 @@ use crate::{
 /// Bytes of a chunk that are tried with zstd to see whether it finds what planes do not.
 const TRIED: usize = 128 << 10;
 
+/// Chunks up to this many bytes are tried whatever they look like.
+const SMALL: usize = 64 << 10;
+
 /// Appends the payload of a chunk of integers. Returns its form.
 pub fn encode(
     level: Level,
@@ -90,7 +93,8 @@ fn may_gain(level: Level, method: Method, words: &[u8], grouped: usize) -> bool 
         (frequency::entropy(&counts) + hidden) * stretch.len() as u64 / counted.max(1)
     });
     let expected = of_256ths.sum::<u64>() / (8 * 256);
-    expected + expected / 100 < grouped as u64
+    words.len() <= SMALL
+        || expected + expected / 100 < grouped as u64
         || bytes::repeats(match method {
             Method::Max => words,
             _ => &words[..words.len().min(TRIED)],
