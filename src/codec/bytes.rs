@@ -36,6 +36,52 @@ fn shrinks(bytes: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
+/// Bytes of the strings whose return tells of repetition: so many that strings of an alphabet which is
+/// nearly used up hardly return by chance, and a general coder gains little from shorter ones.
+const STRING: usize = 5;
+/// Bytes from one string that is remembered to the next.
+const STEP: usize = 8;
+/// Bytes of a stretch of which every string is looked up, one stretch in as many.
+const STRETCH: usize = 64;
+const ONE_IN: usize = 16;
+/// Steps of which one holds a string that returns, where a general coder could gain a hundredth by it.
+const RETURNS: usize = 160;
+
+/// Whether strings of the bytes return in them, at any distance, often enough for a general coder to
+/// gain by it. Of what stands twice every eighth string is remembered, so that of its other place one
+/// string in eight is found; one stretch in sixteen is looked at. Fewer bytes than that say nothing,
+/// and are worth a try.
+pub fn repeats(bytes: &[u8]) -> bool {
+    let string = |at: usize| {
+        let eight = bytes.get(at..)?.first_chunk::<8>()?;
+        Some(u64::from_le_bytes(*eight) & ((1 << (8 * STRING)) - 1))
+    };
+    let log2 = (bytes.len() / STEP).next_power_of_two().ilog2().clamp(6, 20) + 1;
+    let slot = |string: u64| (string.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - log2)) as usize;
+    let mut places = vec![0u32; 1 << log2];
+    for at in (0..bytes.len()).step_by(STEP) {
+        if let Some(string) = string(at) {
+            places[slot(string)] = at as u32;
+        }
+    }
+    let returns = |at: usize| {
+        string(at).is_some_and(|here| {
+            let place = places[slot(here)] as usize;
+            place != at && string(place) == Some(here)
+        })
+    };
+    let stretches = bytes.len() / (STRETCH * ONE_IN);
+    let mut found = 0;
+    for k in 0..stretches {
+        // Not the same column of every row.
+        let start = (k * ONE_IN + 5 * k % ONE_IN) * STRETCH;
+        for step in (start..start + STRETCH).step_by(STEP) {
+            found += usize::from((step..step + STEP).any(returns));
+        }
+    }
+    found * RETURNS >= stretches * (STRETCH / STEP)
+}
+
 /// What guards bytes of general coders: their headers have bits that change nothing when they
 /// flip.
 pub fn check(level: Level, coded: &[u8]) -> [u8; 4] {
@@ -125,6 +171,35 @@ mod tests {
         for (why, frame) in bad {
             assert!(matches!(read(&frame), Err(Error::Corrupt(_))), "{why}");
         }
+    }
+
+    /// Bytes of which none says anything about the others.
+    fn noise(n: usize, seed: u64) -> Vec<u8> {
+        let mut x = seed;
+        let mut next = || {
+            x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (x >> 56) as u8
+        };
+        (0..n).map(|_| next() & 0x7f).collect()
+    }
+
+    #[test]
+    fn repetition_is_seen_at_any_distance() {
+        let n = 1 << 20;
+        assert!(!repeats(&noise(n, 1)));
+        assert!(repeats(&[]) && repeats(&[1; 7]), "too few to say");
+        for (from, to, len) in [
+            (0, 1 << 19, 1 << 15),
+            (3, n - (1 << 15), 1 << 15),
+            (1001, 1001 + 977, 900),
+            (64, n / 2 + 7, n / 2 - 7),
+        ] {
+            let mut bytes = noise(n, 2);
+            bytes.copy_within(from..from + len, to);
+            assert_eq!(repeats(&bytes), len > 1000, "{from} {to} {len}");
+        }
+        let rows: Vec<u8> = noise(1 << 10, 3).repeat(256);
+        assert!(repeats(&rows) && repeats(&vec![0; 4096]));
     }
 
     #[test]
