@@ -221,3 +221,103 @@ fn a_file_url_is_a_path() {
     let output = run(&["verify", &url], dir.path());
     assert!(output.status.success(), "{}", text(&output));
 }
+
+/// The command, with a server as its S3.
+fn with_bucket(server: &Server, args: &[&str], at: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lmc-gpu"));
+    command.args(args).current_dir(at);
+    command.env("AWS_ENDPOINT", server.url("").trim_end_matches('/')).env("AWS_ALLOW_HTTP", "true");
+    command.env("AWS_ACCESS_KEY_ID", "lookalike").env("AWS_SECRET_ACCESS_KEY", "hushed");
+    command.env("AWS_SESSION_TOKEN", "hidden").env("AWS_REGION", "nowhere");
+    command
+}
+
+/// A file of bytes that hardly get smaller, so that its archive takes several parts.
+fn noise(len: usize, at: &Path) -> Vec<u8> {
+    let bytes = Rng::new(3).bytes(len);
+    fs::write(at, &bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn archives_are_written_to_a_bucket() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    for (name, len) in [("small", 5000), ("large", 40 << 20)] {
+        let bytes = noise(len, &dir.path().join(name));
+        let url = format!("s3://bucket/run/{name}.lmc");
+        let run = |args: &[&str]| {
+            let output = with_bucket(&server, args, dir.path()).output().unwrap();
+            let shown = text(&output);
+            assert!(!shown.contains("hushed") && !shown.contains("hidden"), "{shown}");
+            (output.status.code(), shown)
+        };
+        let (code, shown) = run(&["compress", name, "-o", "s3://bucket/run/"]);
+        assert_eq!(code, Some(0), "{shown}");
+        assert_eq!(run(&["verify", &url]).0, Some(0));
+        assert_eq!(run(&["decompress", &url, "-o", "back", "--force"]).0, Some(0));
+        assert_eq!(fs::read(dir.path().join("back")).unwrap(), bytes);
+        let before = server.get(&format!("bucket/run/{name}.lmc")).unwrap();
+        let (code, shown) = run(&["compress", name, "-o", &url]);
+        assert_eq!(code, Some(2), "{shown}");
+        assert!(shown.contains("exists already"), "{shown}");
+        // Somebody is faster: it is not there yet when the work begins, nor right before its end.
+        let late = format!("s3://bucket/run/late-{name}.lmc");
+        server.judge(|_| Some(Fault::Taken));
+        let (code, shown) = run(&["compress", name, "-o", &late]);
+        assert_eq!(code, Some(2), "{shown}");
+        server.judge(|_| None);
+        assert_eq!(server.get(&format!("bucket/run/late-{name}.lmc")).unwrap(), [1]);
+        let (code, shown) = run(&["compress", name, "-o", &url, "--force", "--method", "fast"]);
+        assert_eq!(code, Some(0), "{shown}");
+        assert_eq!(run(&["verify", &url]).0, Some(0));
+        assert!(!before.is_empty());
+        assert_eq!(server.unfinished(), 0);
+    }
+}
+
+#[test]
+fn uploads_survive_faults_and_are_aborted_where_they_fail() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    noise(40 << 20, &dir.path().join("large"));
+    let args = ["compress", "large", "-o", "s3://bucket/x.lmc"];
+    server.judge(|n| match n % 4 {
+        1 => Some(Fault::Status(503)),
+        2 => Some(Fault::Reset),
+        _ => None,
+    });
+    let output = with_bucket(&server, &args, dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(server.unfinished(), 0);
+    // From some request on all fail but the last, which aborts.
+    for first in [2, 4, 7] {
+        let name = format!("s3://bucket/{first}.lmc");
+        server.judge(move |n| (n == first).then_some(Fault::Status(400)));
+        let args = ["compress", "large", "-o", &name];
+        let output = with_bucket(&server, &args, dir.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{first}: {}", text(&output));
+        assert_eq!(server.unfinished(), 0, "{first}");
+        assert_eq!(server.get(&format!("bucket/{first}.lmc")), None, "{first}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_upload_that_is_interrupted_is_aborted() {
+    let server = Server::start();
+    let dir = tempfile::tempdir().unwrap();
+    noise(40 << 20, &dir.path().join("large"));
+    server.judge(|n| (n >= 2).then_some(Fault::Late));
+    let args = ["compress", "large", "-o", "s3://bucket/x.lmc"];
+    let mut child = with_bucket(&server, &args, dir.path()).spawn().unwrap();
+    while server.unfinished() == 0 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    server.judge(|_| None);
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(server.unfinished(), 0);
+    assert_eq!(server.get("bucket/x.lmc"), None);
+}

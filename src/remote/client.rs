@@ -9,8 +9,8 @@ use object_store::{
 };
 use std::{future::Future, io::Read, time::Duration};
 use ureq::http::{
-    HeaderValue, Response, StatusCode,
-    header::{AUTHORIZATION, RANGE},
+    HeaderValue, Method, Response, StatusCode,
+    header::{AUTHORIZATION, CONTENT_LENGTH, IF_NONE_MATCH, RANGE},
 };
 
 /// Most bytes of an answer that is no range.
@@ -33,10 +33,19 @@ pub fn wait<T: Send>(future: impl Future<Output = T> + Send) -> T {
     }
 }
 
-/// Makes clients; `authorization` goes with every request.
-#[derive(Clone, Debug, Default)]
+/// Makes clients.
+#[derive(Clone, Default)]
 pub struct Connector {
+    /// Goes with every request.
     pub authorization: Option<HeaderValue>,
+    /// Whether an upload in parts must not replace anything when it is completed.
+    pub only_new: bool,
+}
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Connector")
+    }
 }
 
 impl HttpConnector for Connector {
@@ -52,13 +61,13 @@ impl HttpConnector for Connector {
             .user_agent(concat!("lmc-gpu/", env!("CARGO_PKG_VERSION")))
             .build();
         let agent = config.new_agent();
-        Ok(HttpClient::new(Client { agent, authorization: self.authorization.clone() }))
+        Ok(HttpClient::new(Client { agent, connector: self.clone() }))
     }
 }
 
 struct Client {
     agent: ureq::Agent,
-    authorization: Option<HeaderValue>,
+    connector: Connector,
 }
 
 impl std::fmt::Debug for Client {
@@ -83,14 +92,18 @@ impl HttpService for Client {
 impl Client {
     async fn answer(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (mut parts, body) = request.into_parts();
-        if let Some(authorization) = &self.authorization {
+        if let Some(authorization) = &self.connector.authorization {
             parts.headers.insert(AUTHORIZATION, authorization.clone());
+        }
+        let completes = || parts.uri.query().is_some_and(|q| q.contains("uploadId="));
+        if self.connector.only_new && parts.method == Method::POST && completes() {
+            parts.headers.insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
         }
         let asked = parts.headers.get(RANGE).and_then(length_of);
         // Bodies are in memory already: this waits for nothing.
         let body = HttpResponseBody::new(body).bytes().await?;
         let request = ureq::http::Request::from_parts(parts, &body[..]);
-        let (parts, body) = self.agent.run(request).map_err(failed)?.into_parts();
+        let (mut parts, body) = self.agent.run(request).map_err(failed)?.into_parts();
         let limit = match parts.status {
             StatusCode::PARTIAL_CONTENT => asked.unwrap_or(LARGEST),
             // All of what was asked a range of; nothing reads it.
@@ -110,8 +123,24 @@ impl Client {
             let short = std::io::Error::from(std::io::ErrorKind::UnexpectedEof);
             return Err(HttpError::new(HttpErrorKind::Interrupted, short));
         }
+        if parts.status.is_client_error() || parts.status.is_server_error() {
+            // Errors quote requests, with what is secret in them.
+            bytes = said(&bytes).into_bytes();
+            parts.headers.remove(CONTENT_LENGTH);
+        }
         Ok(Response::from_parts(parts, bytes.into()))
     }
+}
+
+/// Code and message of an error of a bucket.
+fn said(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let of = |name: &str| {
+        let after = text.split_once(&format!("<{name}>"))?.1;
+        Some(after.split_once('<')?.0.chars().take(300).collect::<String>())
+    };
+    let parts = [of("Code"), of("Message")];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
 /// Bytes that an answer says it has.

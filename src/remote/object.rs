@@ -24,6 +24,7 @@ const TAIL: Range<u64> = 64 << 10..1 << 20;
 const TAIL_PART: u64 = 2048;
 
 /// A bucket or server, and what lies in it.
+#[derive(Clone)]
 pub(super) struct Location {
     pub store: Arc<dyn ObjectStore>,
     pub key: Key,
@@ -32,15 +33,45 @@ pub(super) struct Location {
 impl Location {
     /// What a URL without secrets names.
     pub fn of(url: &Path) -> Result<Location> {
+        Self::with(url, Connector::default())
+    }
+
+    /// What is to be written there; `only_new` where nothing may be replaced.
+    pub fn to_write(url: &Path, only_new: bool) -> Result<Location> {
+        if url::parts(url).is_some_and(|(scheme, _)| scheme.starts_with("http")) {
+            let why = format!(
+                "{}: what HTTP names can only be read: write to s3://, gs://, az:// or a file",
+                url.display()
+            );
+            return Err(Error::InvalidArgument(why.into()));
+        }
+        Self::with(url, Connector { only_new, ..Connector::default() })
+    }
+
+    /// Fails with `AlreadyExists` where there is something.
+    pub fn check_absent(&self) -> io::Result<()> {
+        match wait(self.store.head(&self.key)) {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            // Who may not list a bucket is not told either that something is absent.
+            Err(
+                object_store::Error::NotFound { .. } | object_store::Error::PermissionDenied { .. },
+            ) => Ok(()),
+            Err(e) => Err(self.failed(e)),
+        }
+    }
+
+    fn with(url: &Path, mut connector: Connector) -> Result<Location> {
         let shown = url.display().to_string();
         let wrong = |e: &dyn std::fmt::Display| {
             Error::InvalidArgument(format!("{shown}: {}", redacted(&e.to_string())).into())
         };
         let (scheme, rest) = url::parts(url).ok_or_else(|| wrong(&"this is no URL"))?;
-        let (host, below) = rest.split_once('/').ok_or_else(|| wrong(&"nothing is named"))?;
+        let (host, below) = rest.split_once('/').unwrap_or((rest, ""));
+        if below.is_empty() || below.ends_with('/') {
+            return Err(wrong(&"an object has a name: this is a bucket or a directory"));
+        }
         let backoff = BackoffConfig { max_backoff: Duration::from_secs(5), ..Default::default() };
         let retry = RetryConfig { backoff, max_retries: 6, retry_timeout: Duration::from_secs(90) };
-        let mut connector = Connector::default();
         let store: object_store::Result<Arc<dyn ObjectStore>> = match scheme {
             "s3" => AmazonS3Builder::from_env()
                 .with_bucket_name(host)
@@ -108,7 +139,7 @@ impl Location {
         use object_store::Error as E;
         let kind = match &e {
             E::NotFound { .. } => io::ErrorKind::NotFound,
-            E::AlreadyExists { .. } => io::ErrorKind::AlreadyExists,
+            E::AlreadyExists { .. } | E::Precondition { .. } => io::ErrorKind::AlreadyExists,
             E::PermissionDenied { .. } | E::Unauthenticated { .. } => {
                 io::ErrorKind::PermissionDenied
             }
@@ -116,6 +147,9 @@ impl Location {
         };
         let why = match &e {
             E::NotFound { .. } => "there is nothing of this name".to_owned(),
+            E::AlreadyExists { .. } | E::Precondition { .. } => {
+                "there is one of this name already".to_owned()
+            }
             E::PermissionDenied { .. } | E::Unauthenticated { .. } => {
                 "the server does not allow it: are the credentials in the environment the right \
                  ones?"

@@ -52,8 +52,8 @@ pub fn clean(path: &Path) -> Result<PathBuf> {
     let origin = format!("{scheme}://{host}");
     let url = format!("{origin}/{below}");
     let wrong = |why: &str| Err(Error::InvalidArgument(format!("{url}: {why}").into()));
-    if host.is_empty() || below.is_empty() {
-        return wrong("a URL names a host or bucket and what lies there");
+    if host.is_empty() {
+        return wrong("a URL names a host or bucket, and what lies there");
     }
     if user.is_some() && !is_http {
         return wrong("credentials of a bucket are read from the environment, not from its URL");
@@ -120,8 +120,7 @@ mod tests {
         assert_eq!(cleaned("file:///a%20b/c"), "/a b/c");
         assert_eq!(cleaned("a/b.lmc"), "a/b.lmc");
         assert_eq!(cleaned("weird://x?y"), "weird://x?y");
-        for wrong in ["s3://bucket", "https:///x", "s3://u:secret@b/k", "file://x/y", "file:///%zz"]
-        {
+        for wrong in ["https:///x", "s3://u:secret@b/k", "file://x/y", "file:///%zz"] {
             let e = clean(Path::new(wrong)).unwrap_err().to_string();
             assert!(!e.contains("secret"), "{e}");
         }

@@ -1,7 +1,7 @@
 //! A server of files over HTTP that counts what it is asked for, and misbehaves when it is told to.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     sync::{Arc, Mutex},
@@ -20,6 +20,10 @@ pub enum Fault {
     Cut,
     /// Waits a moment in the middle of the body.
     Slow,
+    /// Somebody else writes what is to be written only where there is nothing, just before.
+    Taken,
+    /// Waits for long before it does anything.
+    Late,
     /// Sends all of the file, as if no range had been asked for.
     NoRange,
     /// Sends fewer bytes than the range that it names has.
@@ -43,6 +47,8 @@ pub struct Seen {
 
 struct State {
     files: HashMap<String, Arc<Vec<u8>>>,
+    /// Parts of uploads that are neither complete nor aborted, by their numbers.
+    uploads: HashMap<String, BTreeMap<usize, Vec<u8>>>,
     seen: Vec<Seen>,
     judge: Judge,
 }
@@ -58,8 +64,8 @@ impl Server {
     pub fn start() -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let (files, seen) = (HashMap::new(), Vec::new());
-        let state = State { files, seen, judge: Box::new(|_| None) };
+        let (files, uploads, seen) = (HashMap::new(), HashMap::new(), Vec::new());
+        let state = State { files, uploads, seen, judge: Box::new(|_| None) };
         let server = Server { address, state: Arc::new(Mutex::new(state)) };
         let serving = server.clone();
         thread::spawn(move || {
@@ -92,6 +98,76 @@ impl Server {
         std::mem::take(&mut self.state.lock().unwrap().seen)
     }
 
+    pub fn get(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.state.lock().unwrap();
+        state.files.get(&format!("/{name}")).map(|bytes| bytes.to_vec())
+    }
+
+    /// Uploads that are neither complete nor aborted.
+    pub fn unfinished(&self) -> usize {
+        self.state.lock().unwrap().uploads.len()
+    }
+
+    /// Answers what a bucket of S3 is asked to write.
+    fn write(
+        &self,
+        method: &str,
+        target: &str,
+        body: Vec<u8>,
+        only_new: bool,
+        out: &mut TcpStream,
+    ) -> Option<()> {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let query: HashMap<&str, &str> =
+            query.split('&').map(|q| q.split_once('=').unwrap_or((q, ""))).collect();
+        let mut guard = self.state.lock().unwrap();
+        let state = &mut *guard;
+        let id = query.get("uploadId").map(|id| id.to_string());
+        let parts = id.as_ref().map(|id| state.uploads.get_mut(id));
+        let taken = only_new && state.files.contains_key(path);
+        let mut text = String::new();
+        let code = match (method, parts) {
+            ("POST", None) => {
+                let id = format!("upload{}", state.seen.len());
+                state.uploads.insert(id.clone(), BTreeMap::new());
+                text = format!(
+                    "<InitiateMultipartUploadResult><Bucket>b</Bucket><Key>k</Key>\
+                     <UploadId>{id}</UploadId></InitiateMultipartUploadResult>"
+                );
+                200
+            }
+            (_, Some(None)) => 404,
+            ("PUT", Some(Some(parts))) => {
+                parts.insert(query["partNumber"].parse().unwrap(), body);
+                200
+            }
+            ("POST" | "PUT", _) if taken => 412,
+            ("POST", Some(Some(parts))) => {
+                let whole = std::mem::take(parts).into_values().flatten().collect();
+                state.files.insert(path.into(), Arc::new(whole));
+                state.uploads.remove(&id.unwrap());
+                text = "<CompleteMultipartUploadResult><ETag>\"e\"</ETag>\
+                        </CompleteMultipartUploadResult>"
+                    .into();
+                200
+            }
+            ("DELETE", Some(Some(_))) => {
+                state.uploads.remove(&id.unwrap());
+                204
+            }
+            ("PUT", None) => {
+                state.files.insert(path.into(), Arc::new(body));
+                200
+            }
+            _ => 400,
+        };
+        drop(guard);
+        let len = text.len();
+        let head =
+            format!("HTTP/1.1 {code} Status\r\netag: \"e\"\r\ncontent-length: {len}\r\n\r\n");
+        out.write_all((head + &text).as_bytes()).ok()
+    }
+
     fn serve(&self, stream: TcpStream) {
         stream.set_nodelay(true).unwrap();
         let mut reader = BufReader::new(stream.try_clone().unwrap());
@@ -116,6 +192,8 @@ impl Server {
         let mut body = vec![0; len];
         reader.read_exact(&mut body).ok()?;
         let range = headers.get("range").cloned();
+        let only_new = headers.contains_key("if-none-match");
+        let asked = target.clone();
         let path = target.split('?').next().unwrap().to_owned();
         let (fault, file, n) = {
             let mut state = self.state.lock().unwrap();
@@ -132,7 +210,14 @@ impl Server {
         match fault {
             Some(Fault::Status(code)) => return status(out, code),
             Some(Fault::Reset) => return None,
+            Some(Fault::Late) => thread::sleep(Duration::from_secs(2)),
             _ => {}
+        }
+        if fault == Some(Fault::Taken) && only_new {
+            self.put(path.trim_start_matches('/'), vec![1]);
+        }
+        if method != "GET" && method != "HEAD" {
+            return self.write(&method, &asked, body, only_new, out);
         }
         let Some(file) = file else { return status(out, 404) };
         let tag = format!("\"{:x}-{}\"", checksum(&file), file.len());

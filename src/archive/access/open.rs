@@ -187,14 +187,14 @@ impl<'a> Archive<'a> {
     /// Tells where the archive lies that these chunks are about to be decoded, in about this
     /// order, if they lie together.
     pub(in crate::archive) fn expect(&self, chunks: impl Iterator<Item = usize>) -> Expected<'_> {
-        let (mut range, mut sum) = (u64::MAX..0, 0);
+        let (mut start, mut end, mut sum) = (u64::MAX, 0, 0);
         for i in chunks {
             let ChunkInfo { offset, stored_len, .. } = self.chunks[i];
-            range = range.start.min(offset)..range.end.max(offset + stored_len);
+            (start, end) = (start.min(offset), end.max(offset + stored_len));
             sum += stored_len;
         }
-        let together = sum > range.end.saturating_sub(range.start) / 4 * 3;
-        Expected::of(&*self.source, if together { range } else { 0..0 })
+        let together = sum > end.saturating_sub(start) / 4 * 3;
+        Expected::of(&*self.source, if together { start..end } else { 0..0 })
     }
 
     /// First chunk of the group of a chunk.
