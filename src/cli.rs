@@ -50,6 +50,7 @@ Examples:
   lmc-gpu decompress step600.lmc -o restored/
   lmc-gpu inspect model.safetensors                 what would be saved, tensor by tensor
   cat model.bin | lmc-gpu compress - --dtype bf16 | ssh host 'cat > model.lmc'
+  lmc-gpu inspect s3://bucket/step600.lmc           URLs, where built with the feature remote
   lmc-gpu -d model.lmc; lmc-gpu -t model.lmc; lmc-gpu -l model.lmc
 
 Exit codes: 0 done; 1 the data is wrong or an operation failed; 2 usage; 130 stopped.

@@ -110,7 +110,7 @@ impl Client {
             _ if asked.is_some() && parts.status.is_success() => 0,
             _ => LARGEST,
         };
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(asked.unwrap_or(0).min(limit).min(LARGEST) as usize);
         if limit > 0 {
             let read = body.into_reader().take(limit).read_to_end(&mut bytes);
             read.map_err(|e| HttpError::new(HttpErrorKind::Interrupted, e))?;

@@ -221,7 +221,7 @@ impl Object {
 
     fn at(location: Location) -> io::Result<Object> {
         let (version, head) = match location.get(0..HEAD) {
-            Err(e) if e.kind() == io::ErrorKind::Other => {
+            Err(e) if e.to_string().contains("416") => {
                 // No range of it fits where it is empty.
                 let meta = wait(location.store.head(&location.key));
                 match meta {

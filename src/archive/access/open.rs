@@ -95,7 +95,9 @@ impl<'a> Archive<'a> {
         source.read_at(len - TRAILER_LEN as u64, &mut trailer)?;
         let trailer = Trailer::read(&trailer, len)?;
         let end = len - TRAILER_LEN as u64;
+        let expected = Expected::of(&*source, trailer.index_offset..end);
         let (record, meta, payload) = read_record(&*source, trailer.index_offset, end)?;
+        drop(expected);
         if record.kind != RecordType::Index || trailer.index_offset + record.record_len() != end {
             return Err(Error::Corrupt("the trailer does not point to an index".into()));
         }
