@@ -16,7 +16,9 @@ mod upload;
 mod url;
 
 use crate::{Error, Result, source::Source};
-use std::{io, path::Path};
+#[cfg(not(feature = "remote"))]
+use std::io;
+use std::path::Path;
 pub use url::{clean, is_url};
 
 /// Opens what a URL names, to be read at any place.
@@ -63,16 +65,16 @@ impl io::Write for Upload {
 /// Begins to write what a URL names, which appears whole or not at all.
 ///
 /// # Errors
-/// `InvalidArgument` for a URL where nothing can be written; inside, `AlreadyExists` where there
-/// is something and `only_new` says that it stays.
+/// `InvalidArgument` for a URL where nothing can be written; `Io` (`AlreadyExists`) where there is
+/// something and `only_new` says that it stays.
 #[cfg(feature = "remote")]
-pub fn create(url: &Path, only_new: bool) -> Result<io::Result<Upload>> {
+pub fn create(url: &Path, only_new: bool) -> Result<Upload> {
     Upload::create(&clean(url)?, only_new)
 }
 
 /// Says that this build writes to no URLs.
 #[cfg(not(feature = "remote"))]
-pub fn create(url: &Path, _: bool) -> Result<io::Result<Upload>> {
+pub fn create(url: &Path, _: bool) -> Result<Upload> {
     Err(without(&clean(url)?))
 }
 

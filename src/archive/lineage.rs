@@ -127,6 +127,7 @@ impl<'o> Lineage<'o> {
     /// The member at a path, which is opened when it is first asked for.
     fn member(&mut self, path: &Path) -> Result<usize> {
         self.check_cancel()?;
+        let path = &remote::clean(path)?;
         if let Some(&found) = self.by_path.get(&key(path)) {
             return Ok(found);
         }
@@ -144,7 +145,6 @@ impl<'o> Lineage<'o> {
 
     fn open_one(&self, path: &Path) -> Result<State> {
         let options = self.options;
-        let path = &remote::clean(path)?;
         if remote::is_url(path) {
             let source = remote::open(path)?;
             return match begins_as_archive(&*source)? {

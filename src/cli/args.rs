@@ -289,6 +289,9 @@ pub fn beside(path: &Path, name: &OsStr) -> PathBuf {
 /// `OUT/NAME` where `OUT` is a directory, or says by its end that it is to become one, which it
 /// then does.
 pub fn inside(out: &Path, name: &OsStr) -> Result<PathBuf> {
+    if remote::is_url(out) {
+        return Ok(out.join(name));
+    }
     if ends_as_directory(out) && !out.exists() {
         std::fs::create_dir_all(out).map_err(|e| Error::io("create", out, e))?;
     }

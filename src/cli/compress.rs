@@ -187,6 +187,9 @@ fn check_removal(args: &Args, to_pipe: bool) -> Result<()> {
     if to_pipe || args.inputs.iter().any(|i| args::is_pipe(i)) {
         return invalid("--rm needs an archive in a file, which it checks: name it with -o".into());
     }
+    for input in &args.inputs {
+        remote::refuse(input, "--rm removes what lies on disk")?;
+    }
     let real = |path: &Path| path.canonicalize().ok();
     for base in args.bases.paths() {
         let below = |input: &PathBuf| {

@@ -64,6 +64,9 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Outcome> {
     let output = output(&args)?;
     let to_pipe = args::is_pipe(&output);
+    if args.rm {
+        remote::refuse(&args.archive, "--rm removes what lies on disk")?;
+    }
     if args.rm && (to_pipe || !is_kept(&args.archive)) {
         return Err(Error::InvalidArgument(
             "--rm needs an archive in a file, and a file or directory to restore to".into(),

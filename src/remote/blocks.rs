@@ -222,3 +222,80 @@ impl State {
         self.blocks.push(Block { range, bytes: None, read: self.now });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Counts what is fetched of bytes that tell where they are.
+    struct Counted {
+        len: u64,
+        fetched: Arc<AtomicU64>,
+    }
+
+    fn bytes(range: Range<u64>) -> Vec<u8> {
+        range.map(|i| (i ^ (i >> 9) ^ (i >> 17)) as u8).collect()
+    }
+
+    impl Fetch for Counted {
+        fn fetch(&self, range: Range<u64>) -> io::Result<Vec<u8>> {
+            assert!(range.start < range.end && range.end <= self.len, "{range:?}");
+            self.fetched.fetch_add(range.end - range.start, Ordering::Relaxed);
+            Ok(bytes(range))
+        }
+    }
+
+    fn blocks(len: u64) -> (Blocks<Counted>, Arc<AtomicU64>) {
+        let fetched = Arc::new(AtomicU64::new(0));
+        (Blocks::new(Counted { len, fetched: fetched.clone() }), fetched)
+    }
+
+    #[test]
+    fn reads_are_right_wherever_blocks_begin_and_end() {
+        let len = 150 << 20;
+        let (blocks, _) = blocks(len);
+        blocks.keep(0, bytes(0..70_000));
+        blocks.keep(len - 100_000, bytes(len - 100_000..len));
+        let mut seed = 1u64;
+        let mut next = |below: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 33) % below
+        };
+        for i in 0..200 {
+            let start = next(len - 1);
+            let end = (start + 1 + next(6 << 20)).min(len);
+            let expected = start.saturating_sub(next(9 << 20))..(end + next(9 << 20)).min(len);
+            if i % 3 == 0 {
+                blocks.expect(expected.clone());
+            }
+            let mut out = vec![0; (end - start) as usize];
+            blocks.read(start, &mut out).unwrap();
+            assert!(out == bytes(start..end), "{start}..{end}");
+            blocks.forget(&expected);
+        }
+    }
+
+    #[test]
+    fn what_is_expected_is_fetched_once_by_several_readers_and_the_rest_as_asked() {
+        let len = 60 << 20;
+        let (blocks, fetched) = blocks(len);
+        blocks.expect(1000..len);
+        thread::scope(|scope| {
+            for reader in 0..4 {
+                let blocks = &blocks;
+                scope.spawn(move || {
+                    for at in (1000 + reader * 300_000..len - 300_000).step_by(1_200_000) {
+                        let mut out = vec![0; 300_000];
+                        blocks.read(at, &mut out).unwrap();
+                    }
+                });
+            }
+        });
+        blocks.forget(&(1000..len));
+        assert!(fetched.load(Ordering::Relaxed) <= len, "blocks were fetched twice");
+        let before = fetched.load(Ordering::Relaxed);
+        blocks.read(0, &mut [0; 1000]).unwrap();
+        assert_eq!(fetched.load(Ordering::Relaxed), before + 1000);
+    }
+}

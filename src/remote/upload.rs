@@ -77,14 +77,14 @@ impl Upload {
     /// Begins what a URL without secrets names.
     ///
     /// # Errors
-    /// `AlreadyExists` where there is one and none may be replaced.
-    pub fn create(url: &Path, only_new: bool) -> crate::Result<io::Result<Upload>> {
+    /// `Io` (`AlreadyExists`) where there is one and none may be replaced.
+    pub fn create(url: &Path, only_new: bool) -> crate::Result<Upload> {
         let location = Location::to_write(url, only_new)?;
-        if only_new && let Err(e) = location.check_absent() {
-            return Ok(Err(e));
+        if only_new {
+            location.check_absent().map_err(|e| crate::Error::io("write", url, e))?;
         }
         let (part, flying) = (Vec::new(), Vec::new());
-        Ok(Ok(Upload { location, only_new, part, parts: 0, begun: None, flying }))
+        Ok(Upload { location, only_new, part, parts: 0, begun: None, flying })
     }
 
     /// Bytes of the part that is being filled.

@@ -38,9 +38,11 @@ impl AtomicFile {
     /// file can replace; `Io`.
     pub fn create(path: &Path, overwrite: Overwrite) -> Result<AtomicFile> {
         if remote::is_url(path) {
-            let created = remote::create(path, overwrite == Overwrite::Refuse)?;
-            let upload = Box::new(created.map_err(|e| not_created(path, e))?);
-            return Ok(AtomicFile { place: Place::Remote(upload), path: path.into(), overwrite });
+            let upload = match remote::create(path, overwrite == Overwrite::Refuse) {
+                Err(Error::Io { source, .. }) => return Err(not_created(path, source)),
+                created => Place::Remote(Box::new(created?)),
+            };
+            return Ok(AtomicFile { place: upload, path: path.into(), overwrite });
         }
         if let Some(stream) = open_stream(path)? {
             return Ok(AtomicFile { place: Place::Stream(stream), path: path.into(), overwrite });
