@@ -30,7 +30,7 @@ mod signal;
 mod store;
 mod verify;
 
-use crate::{Error, text};
+use crate::{Error, Result, text};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
@@ -50,6 +50,7 @@ Examples:
   lmc-gpu decompress step600.lmc -o restored/
   lmc-gpu inspect model.safetensors                 what would be saved, tensor by tensor
   cat model.bin | lmc-gpu compress - --dtype bf16 | ssh host 'cat > model.lmc'
+  lmc-gpu inspect s3://bucket/step600.lmc           URLs, where built with the feature remote
   lmc-gpu -d model.lmc; lmc-gpu -t model.lmc; lmc-gpu -l model.lmc
 
 Exit codes: 0 done; 1 the data is wrong or an operation failed; 2 usage; 130 stopped.
@@ -98,7 +99,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// As [`run`], for a process that is not Rust's: the number that it ends with.
 pub fn status(args: impl IntoIterator<Item = OsString>) -> u8 {
     log_to_stderr();
-    let args: Vec<OsString> = args.into_iter().collect();
+    let args: Result<Vec<OsString>> = args.into_iter().map(args::without_secrets).collect();
+    let args = match args {
+        Ok(args) => args,
+        Err(e) => {
+            report::error(&e.to_string());
+            return 2;
+        }
+    };
     let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
         Err(e) if args.iter().any(|a| !text::is_shown_as_is(&a.to_string_lossy())) => {
@@ -149,6 +157,10 @@ pub fn status(args: impl IntoIterator<Item = OsString>) -> u8 {
 /// call in one process keeps the first logger.
 fn log_to_stderr() {
     let mut builder = env_logger::Builder::from_default_env();
+    // These write down what they send, credentials with it.
+    for module in ["ureq", "rustls"] {
+        builder.filter_module(module, log::LevelFilter::Off);
+    }
     builder.format(|out, record| {
         let (time, text) = (out.timestamp(), record.args().to_string());
         let (level, target) = (record.level(), record.target());

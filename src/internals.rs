@@ -136,3 +136,7 @@ pub mod transform {
         pub use crate::transform::split::{Planes, PlanesMut, Split, escapes, join, sign, split};
     }
 }
+
+pub mod remote {
+    pub use crate::remote::clean;
+}

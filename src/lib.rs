@@ -122,7 +122,7 @@
 //! 5 store                        series of checkpoints
 //! 4 archive                      compress, decompress, Options, Archive
 //! 3 pipeline                     bounded read → code → write over threads
-//! 2 gpu | container | format
+//! 2 gpu | container | format | remote
 //! 1 codec → transform, predict, entropy     kernels: no I/O, no threads
 //! 0 error text dtype bits source simd shader
 //! ```
@@ -146,6 +146,7 @@ pub mod internals;
 mod json;
 mod pipeline;
 mod predict;
+mod remote;
 mod shader;
 mod simd;
 mod source;

@@ -3,6 +3,7 @@
 use std::{
     fs::Metadata,
     io,
+    ops::Range,
     time::{Duration, SystemTime},
 };
 
@@ -38,6 +39,13 @@ pub trait Source: Send + Sync {
     fn changed_at(&self) -> Option<SystemTime> {
         None
     }
+
+    /// Says that these bytes will be read soon, most of them, in about their order, until
+    /// [`Source::forget`] says that they were. What is far away is then fetched ahead.
+    fn expect(&self, _range: &Range<u64>) {}
+
+    /// Says that what was expected was read.
+    fn forget(&self, _range: &Range<u64>) {}
 
     /// Reads `len` bytes at `offset` into a new buffer, having checked that they exist.
     fn read_vec(&self, offset: u64, len: u64) -> io::Result<Vec<u8>> {
@@ -123,6 +131,26 @@ impl Stamp {
             SystemTime::UNIX_EPOCH.checked_add(since)
         });
         self.modified.max(changed)
+    }
+}
+
+/// Bytes that are expected to be read while this lives.
+pub struct Expected<'s> {
+    source: &'s dyn Source,
+    range: Range<u64>,
+}
+
+impl<'s> Expected<'s> {
+    /// Tells a source of them.
+    pub fn of(source: &'s dyn Source, range: Range<u64>) -> Self {
+        source.expect(&range);
+        Expected { source, range }
+    }
+}
+
+impl Drop for Expected<'_> {
+    fn drop(&mut self) {
+        self.source.forget(&self.range);
     }
 }
 

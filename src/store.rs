@@ -60,6 +60,7 @@ pub use verify::{StepHealth, Verified};
 use crate::{
     CompressOptions, Error, RestoreOptions, Result,
     archive::{AtomicFile, Options, Overwrite},
+    remote,
 };
 use record::{read_guarded, write_guarded};
 use serde_json::{Map, Value, json};
@@ -114,6 +115,7 @@ impl Store {
     /// `InvalidArgument` where it is a store already or the policy makes no sense; `Io`.
     pub fn init(root: impl AsRef<Path>, policy: Policy) -> Result<Store> {
         let root = root.as_ref();
+        remote::refuse(root, "stores lie on disk")?;
         policy.check()?;
         if root.join(STORE_FILE).exists() {
             return Err(Error::InvalidArgument(
@@ -137,6 +139,7 @@ impl Store {
     /// `InvalidArgument` where there is none; `Corrupt`, `Unsupported`, `Io`.
     pub fn open(root: impl AsRef<Path>) -> Result<Store> {
         let root = root.as_ref();
+        remote::refuse(root, "stores lie on disk")?;
         let path = root.join(STORE_FILE);
         let bytes = fs::read(&path).map_err(|e| {
             match e.kind() {

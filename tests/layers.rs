@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Layer of every top-level module; kernels of layer 1 are ordered among themselves below.
-const LAYERS: [(&str, u32); 25] = [
+const LAYERS: [(&str, u32); 26] = [
     ("error", 0),
     ("text", 0),
     ("dtype", 0),
@@ -20,6 +20,7 @@ const LAYERS: [(&str, u32); 25] = [
     ("entropy", 11),
     ("codec", 12),
     ("format", 20),
+    ("remote", 20),
     ("container", 20),
     ("gpu", 21),
     ("pipeline", 30),

@@ -3,6 +3,7 @@
 use crate::{
     buffer::BufferMut,
     codec::open_source,
+    error::raise,
     file,
     options::Choices,
     work::{self, Control},
@@ -11,6 +12,7 @@ use lmc_gpu::{
     Entry, EntryKind, Error, Result,
     internals::{
         archive::{self, CheckpointFile, Options},
+        remote,
         source::Source,
     },
 };
@@ -44,6 +46,8 @@ impl Checkpoint {
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf, choices: Choices<'_>) -> PyResult<Checkpoint> {
         let plan = choices.plan(py)?;
+        // Nothing that is secret in a URL stands in an error.
+        let path = remote::clean(&path).map_err(|e| raise(py, e, None))?;
         let file = path.display().to_string();
         let (inner, options) = work::run(py, Some(&file), None, move |_| {
             let options = plan.open()?;

@@ -16,11 +16,13 @@ pub(in crate::archive) mod memory;
 pub(in crate::archive) mod naming;
 pub(in crate::archive) mod open;
 mod parameter;
+pub(in crate::archive) mod place;
 pub(in crate::archive) mod relation;
 pub(in crate::archive) mod tensor;
 
 pub use base::Base;
 pub use file::ArchivedFile;
 pub use input::Input;
-pub use open::{Archive, is_archive};
+pub use open::Archive;
+pub use place::is_archive;
 pub use tensor::TensorInfo;

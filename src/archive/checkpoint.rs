@@ -1,13 +1,14 @@
 //! A checkpoint to look into, whether it is compressed or not.
 
 use super::{
-    access::{Archive, ArchivedFile, Input, is_archive, open::no_entry},
+    access::{Archive, ArchivedFile, Input, is_archive, open::no_entry, place::begins_as_archive},
     options::Options,
 };
 use crate::{
     Result,
-    container::{EntryKind, Manifest, header::MAGIC},
+    container::{EntryKind, Manifest},
     format::{self, Parsed},
+    remote,
     source::Source,
 };
 use std::path::Path;
@@ -29,16 +30,28 @@ impl Checkpoint {
     /// # Errors
     /// As for [`Archive::open`] and [`Input::open`].
     pub fn open(path: &Path, options: &Options) -> Result<Checkpoint> {
-        if is_archive(path)? {
-            let archive = Archive::open(path, &options.restoring())?;
-            // A delta without its base still tells what it holds; reading from it says what lacks.
-            match archive.ensure_base(options) {
-                Err(e) if options.base.is_some() => return Err(e),
-                _ => {}
+        let path = &remote::clean(path)?;
+        if remote::is_url(path) {
+            let source = remote::open(path)?;
+            if !begins_as_archive(&*source)? {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                return Ok(Checkpoint::Raw(Input::from_source(&name, source, options.dtype)));
             }
-            return Ok(Checkpoint::Archive(archive));
+            let archive = Archive::of_file(path, source, options.limits)?;
+            return Checkpoint::of_archive(archive.opened_with(options), options);
+        }
+        if is_archive(path)? {
+            return Checkpoint::of_archive(Archive::open(path, &options.restoring())?, options);
         }
         Input::open(path, options.dtype, options.follows_symlinks()).map(Checkpoint::Raw)
+    }
+
+    fn of_archive(archive: Archive<'static>, options: &Options) -> Result<Checkpoint> {
+        // A delta without its base still tells what it holds; reading from it says what lacks.
+        match archive.ensure_base(options) {
+            Err(e) if options.base.is_some() => Err(e),
+            _ => Ok(Checkpoint::Archive(archive)),
+        }
     }
 
     /// Opens one file that is open already, or lies in memory only. `name` is what it is called.
@@ -46,11 +59,7 @@ impl Checkpoint {
     /// # Errors
     /// As for [`Checkpoint::open`].
     pub fn of_source(name: &str, source: Box<dyn Source>, options: &Options) -> Result<Checkpoint> {
-        let mut start = [0; MAGIC.len()];
-        let has_magic = source.len() >= start.len() as u64
-            && source.read_at(0, &mut start).is_ok()
-            && start == MAGIC;
-        if !has_magic {
+        if !begins_as_archive(&*source).unwrap_or(false) {
             return Ok(Checkpoint::Raw(Input::from_source(name, source, options.dtype)));
         }
         let opened = Archive::from_source(source, &options.restoring());

@@ -15,10 +15,10 @@
 mod open;
 
 use super::{
-    access::{Archive, Base, Input, base::CHECKED_WELL, is_archive},
+    access::{Archive, Base, Input, base::CHECKED_WELL, is_archive, place::begins_as_archive},
     options::Options,
 };
-use crate::{Error, Result};
+use crate::{Error, Result, remote};
 use std::{
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
@@ -47,7 +47,7 @@ impl Archive<'_> {
         }
         let mut lineage = Lineage::new(&[], options);
         let beside = self.beside().filter(|path| Some(path) != self.path.as_ref());
-        let Some(beside) = beside.filter(|path| path.exists()) else { return Err(self.no_base()) };
+        let Some(beside) = beside.filter(|path| exists(path)) else { return Err(self.no_base()) };
         if let Some(path) = &self.path {
             lineage.add(path, State::Asking);
         }
@@ -127,6 +127,7 @@ impl<'o> Lineage<'o> {
     /// The member at a path, which is opened when it is first asked for.
     fn member(&mut self, path: &Path) -> Result<usize> {
         self.check_cancel()?;
+        let path = &remote::clean(path)?;
         if let Some(&found) = self.by_path.get(&key(path)) {
             return Ok(found);
         }
@@ -144,13 +145,30 @@ impl<'o> Lineage<'o> {
 
     fn open_one(&self, path: &Path) -> Result<State> {
         let options = self.options;
+        if remote::is_url(path) {
+            let source = remote::open(path)?;
+            return match begins_as_archive(&*source)? {
+                true => self.of_archive(path, Archive::of_file(path, source, options.limits)?),
+                false => {
+                    let name = path.file_name().unwrap_or_default().to_string_lossy();
+                    let input = Input::from_source(&name, source, options.dtype);
+                    let mut base = Base::of_input(path, input);
+                    base.place = Some(path.to_owned());
+                    Ok(State::Whole(Arc::new(base)))
+                }
+            };
+        }
         if !is_archive(path)? {
             let input = Input::open(path, options.dtype, options.follows_symlinks())?;
             let mut base = Base::of_input(path, input);
             base.place = Some(path.to_owned());
             return Ok(State::Whole(Arc::new(base)));
         }
-        let archive = Archive::at(path, options.limits)?.at_level(options.level);
+        self.of_archive(path, Archive::at(path, options.limits)?)
+    }
+
+    fn of_archive(&self, path: &Path, archive: Archive<'static>) -> Result<State> {
+        let archive = archive.at_level(self.options.level);
         if archive.base_record.is_some() && archive.refers_to_base() {
             return Ok(State::Lacking(archive));
         }
@@ -165,7 +183,7 @@ impl<'o> Lineage<'o> {
         let given = self.others.iter().filter(|p| p.file_name().is_some_and(|n| *n == *name));
         let paths: Vec<PathBuf> = given.cloned().chain(archive.beside()).collect();
         let mut found = Vec::new();
-        for path in paths.iter().filter(|p| p.exists()) {
+        for path in paths.iter().filter(|p| exists(p)) {
             let member = self.member(path)?;
             if member != of && !found.contains(&member) {
                 found.push(member);
@@ -194,7 +212,7 @@ impl<'o> Lineage<'o> {
     /// Makes a member whole by trying what was given.
     fn search(&mut self, asked: usize) -> Result<()> {
         let mut given = Vec::new();
-        for path in self.others.iter().filter(|p| p.exists()) {
+        for path in self.others.iter().filter(|p| exists(p)) {
             let member = self.member(path)?;
             self.follow(member, 0)?;
             given.push(member);
@@ -312,6 +330,11 @@ fn too_long(path: &Path) -> Error {
     Error::LimitExceeded(
         format!("a chain of more than {MAX_CHAIN} bases at {}", path.display()).into(),
     )
+}
+
+/// Whether there may be something at a path: of a URL, opening it tells.
+fn exists(path: &Path) -> bool {
+    remote::is_url(path) || path.exists()
 }
 
 /// What paths to the same file have in common.

@@ -9,12 +9,12 @@ use crate::{
     codec::{Accelerator, Method},
     container::Limits,
     dtype::Dtype,
-    pipeline,
+    pipeline, remote,
     simd::Level,
     source::FileSource,
 };
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     str::FromStr,
     sync::{Arc, OnceLock},
@@ -204,6 +204,24 @@ pub fn methods() -> String {
     Method::ALL.map(Method::name).join(", ")
 }
 
+/// An argument without what is secret in a URL, which is kept elsewhere: nothing that is printed
+/// or stored shows it then.
+pub fn without_secrets(arg: OsString) -> Result<OsString> {
+    let Some(text) = arg.to_str().filter(|text| text.contains("://")) else { return Ok(arg) };
+    // After the name of an option, if there is one.
+    let at = match text.split_once('=') {
+        Some((name, _)) if name.starts_with("--") => name.len() + 1,
+        _ if text.starts_with('-') && !text.starts_with("--") => {
+            text.char_indices().nth(2).map_or(0, |(at, _)| at)
+        }
+        _ => 0,
+    };
+    let (option, url) = text.split_at(at);
+    let mut cleaned = OsString::from(option);
+    cleaned.push(remote::clean(Path::new(url))?);
+    Ok(cleaned)
+}
+
 /// Whether a path stands for standard input or output.
 pub fn is_pipe(path: &Path) -> bool {
     path == Path::new("-")
@@ -263,9 +281,17 @@ pub fn ends_as_directory(path: &Path) -> bool {
     path.as_os_str().to_string_lossy().ends_with(std::path::MAIN_SEPARATOR)
 }
 
+/// A path beside another one, under another name; beside a URL is where the command runs.
+pub fn beside(path: &Path, name: &OsStr) -> PathBuf {
+    if remote::is_url(path) { PathBuf::from(name) } else { path.with_file_name(name) }
+}
+
 /// `OUT/NAME` where `OUT` is a directory, or says by its end that it is to become one, which it
 /// then does.
 pub fn inside(out: &Path, name: &OsStr) -> Result<PathBuf> {
+    if remote::is_url(out) {
+        return Ok(out.join(name));
+    }
     if ends_as_directory(out) && !out.exists() {
         std::fs::create_dir_all(out).map_err(|e| Error::io("create", out, e))?;
     }

@@ -5,6 +5,7 @@ use crate::{
     Error, Result,
     archive::{Checkpoint, Options},
     container::EntryKind,
+    remote,
 };
 use std::{
     io::{ErrorKind, Write},
@@ -98,6 +99,15 @@ impl Output {
 fn target(text: &str) -> Result<(PathBuf, Option<String>)> {
     if Path::new(text).exists() || text == "-" {
         return Ok((text.into(), None));
+    }
+    if remote::is_url(Path::new(text)) {
+        // Of a URL, the last one in what follows its host.
+        let host = text.find("://").map_or(0, |at| at + 3);
+        let below = text[host..].find('/').map_or(text.len(), |at| host + at);
+        return Ok(match text[below..].rsplit_once(':') {
+            Some((x, file)) => (format!("{}{x}", &text[..below]).into(), Some(file.into())),
+            None => (text.into(), None),
+        });
     }
     for (at, _) in text.match_indices(':') {
         let (x, file) = (&text[..at], &text[at + 1..]);

@@ -16,7 +16,7 @@ use crate::{
     },
     codec::Method,
     dtype::Dtype,
-    json,
+    json, remote,
     simd::Level,
 };
 use std::{
@@ -187,6 +187,9 @@ fn check_removal(args: &Args, to_pipe: bool) -> Result<()> {
     if to_pipe || args.inputs.iter().any(|i| args::is_pipe(i)) {
         return invalid("--rm needs an archive in a file, which it checks: name it with -o".into());
     }
+    for input in &args.inputs {
+        remote::refuse(input, "--rm removes what lies on disk")?;
+    }
     let real = |path: &Path| path.canonicalize().ok();
     for base in args.bases.paths() {
         let below = |input: &PathBuf| {
@@ -239,6 +242,13 @@ fn outputs(args: &Args) -> Result<Vec<PathBuf>> {
         return invalid("standard input cannot be one of several inputs".into());
     }
     let directory = match &args.output {
+        Some(out) if remote::is_url(out) => match several || args::ends_as_directory(out) {
+            false => return Ok(vec![out.clone()]),
+            true if args::is_pipe(&args.inputs[0]) => {
+                return invalid(format!("{}: name the archive of standard input", out.display()));
+            }
+            true => Some(out),
+        },
         Some(out) if several && (args::is_pipe(out) || out.is_file()) => {
             return invalid(format!(
                 "{} cannot take several archives: name a directory with -o",
@@ -296,5 +306,5 @@ fn beside(input: &Path) -> Result<PathBuf> {
     };
     let mut name = name.to_owned();
     name.push(".lmc");
-    Ok(path.with_file_name(name))
+    Ok(args::beside(&path, &name))
 }

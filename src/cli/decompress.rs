@@ -10,7 +10,7 @@ use super::{
 use crate::{
     Archive, Error, RestoreOptions, Result,
     archive::{Restored, decompress_stream, decompress_to_writer, is_salvageable},
-    json,
+    json, remote,
 };
 use std::{
     fs::File,
@@ -64,6 +64,9 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Outcome> {
     let output = output(&args)?;
     let to_pipe = args::is_pipe(&output);
+    if args.rm {
+        remote::refuse(&args.archive, "--rm removes what lies on disk")?;
+    }
     if args.rm && (to_pipe || !is_kept(&args.archive)) {
         return Err(Error::InvalidArgument(
             "--rm needs an archive in a file, and a file or directory to restore to".into(),
@@ -140,7 +143,9 @@ fn restore(args: &Args, output: &Path, options: &RestoreOptions) -> Result<Resto
     }
     let archive = match Archive::open(x, options) {
         // Without an index, what can be read forward is still there.
-        Err(e @ (Error::Corrupt(_) | Error::Truncated(_))) if keep_going && !to_pipe => {
+        Err(e @ (Error::Corrupt(_) | Error::Truncated(_)))
+            if keep_going && !to_pipe && !remote::is_url(x) =>
+        {
             log::debug!("reading forward: {e}");
             let mut input = File::open(x).map_err(|e| report::io("open", x, e))?;
             return decompress_stream(&mut input, output, options).map_err(at);
@@ -164,7 +169,7 @@ fn is_kept(x: &Path) -> bool {
 }
 
 fn total_len(x: &Path) -> Option<u64> {
-    match args::is_pipe(x) || args::is_forward(x) {
+    match !is_kept(x) || remote::is_url(x) {
         true => None,
         false => Archive::open(x, &RestoreOptions::default()).ok().map(|a| a.total_len()),
     }
@@ -182,7 +187,7 @@ fn output(args: &Args) -> Result<PathBuf> {
         return Ok(x.clone());
     }
     match (x.file_stem(), x.extension()) {
-        (Some(stem), Some(extension)) if extension == "lmc" => Ok(x.with_file_name(stem)),
+        (Some(stem), Some(extension)) if extension == "lmc" => Ok(args::beside(x, stem)),
         _ => Err(Error::InvalidArgument(
             format!("{} does not end in .lmc: say with -o what to restore to", x.display()).into(),
         )),

@@ -143,5 +143,5 @@ fn beside(args: &Args) -> Result<PathBuf> {
     };
     let mut name = OsString::from(name);
     name.push(".tensors.safetensors");
-    Ok(args.path.with_file_name(name))
+    Ok(args::beside(&args.path, &name))
 }

@@ -113,6 +113,8 @@ impl Archive<'_> {
             from += n as u64;
             i += 1;
         }
+        let chunks = stretches.iter_mut().flat_map(Mutex::get_mut).map(|s| s.chunk);
+        let _expected = self.expect(chunks);
         let workers = pipeline::worker_count(self.threads).min(stretches.len().max(1));
         let budget = Budget::new(&self.limits, workers);
         let memory = |(_, job): &(State, usize)| {

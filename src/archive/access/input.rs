@@ -4,6 +4,7 @@ use crate::{
     Error, Result,
     container::{Entry, EntryKind, Manifest, Name, Piece},
     dtype::Dtype,
+    remote,
     source::{FileSource, Source, Stamp},
 };
 use std::{
@@ -57,6 +58,13 @@ impl<'a> Input<'a> {
     /// `Io` for what cannot be read; `InvalidArgument` for symbolic links (unless `follow`),
     /// sockets, pipes and devices inside a directory.
     pub fn open(path: &Path, flat: Option<Dtype>, follow: bool) -> Result<Input<'a>> {
+        let path = &remote::clean(path)?;
+        if remote::is_url(path) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let source = remote::open(path)?;
+            source.expect(&(0..source.len()));
+            return Ok(Input::from_source(&name, source, flat));
+        }
         let mut found = Vec::new();
         let is_directory = kind_of(path, follow)? == EntryKind::Directory;
         if is_directory {

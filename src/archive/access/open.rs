@@ -8,16 +8,14 @@ use crate::{
     container::{
         BaseRecord, ChunkMeta, Entry, EntryKind, HEADER_LEN, Header, Index, Layout, Limits,
         Manifest, Piece, Place, RECORD_HEADER_LEN, RecordHeader, RecordType, TRAILER_LEN, Trailer,
-        header::MAGIC, index::IndexedRecord,
+        index::IndexedRecord,
     },
     pipeline::Threads,
     simd::Level,
-    source::{FileSource, Source},
+    source::{Expected, Source},
 };
 use std::{
-    fs::File,
-    io::Read,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, OnceLock},
 };
 
@@ -77,16 +75,6 @@ pub struct Archive<'a> {
 }
 
 impl<'a> Archive<'a> {
-    /// Opens an archive on disk, by itself.
-    pub(in crate::archive) fn at(path: &Path, limits: Limits) -> Result<Archive<'static>> {
-        let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-        let source = FileSource::new(file).map_err(|e| Error::io("read", path, e))?;
-        let opened = Archive::of_source(Box::new(source), limits);
-        let mut archive = opened.map_err(|e| e.at(path.display()))?;
-        archive.path = Some(path.to_owned());
-        Ok(archive)
-    }
-
     /// Opens an archive in memory, by itself.
     pub(in crate::archive) fn of_bytes(bytes: &'a [u8], limits: Limits) -> Result<Archive<'a>> {
         Archive::of_source(Box::new(super::input::Memory(bytes)), limits)
@@ -107,7 +95,9 @@ impl<'a> Archive<'a> {
         source.read_at(len - TRAILER_LEN as u64, &mut trailer)?;
         let trailer = Trailer::read(&trailer, len)?;
         let end = len - TRAILER_LEN as u64;
+        let expected = Expected::of(&*source, trailer.index_offset..end);
         let (record, meta, payload) = read_record(&*source, trailer.index_offset, end)?;
+        drop(expected);
         if record.kind != RecordType::Index || trailer.index_offset + record.record_len() != end {
             return Err(Error::Corrupt("the trailer does not point to an index".into()));
         }
@@ -194,6 +184,19 @@ impl<'a> Archive<'a> {
     #[must_use]
     pub(in crate::archive) fn at_level(self, level: Level) -> Self {
         Archive { level, ..self }
+    }
+
+    /// Tells where the archive lies that these chunks are about to be decoded, in about this
+    /// order, if they lie together.
+    pub(in crate::archive) fn expect(&self, chunks: impl Iterator<Item = usize>) -> Expected<'_> {
+        let (mut start, mut end, mut sum) = (u64::MAX, 0, 0);
+        for i in chunks {
+            let ChunkInfo { offset, stored_len, .. } = self.chunks[i];
+            (start, end) = (start.min(offset), end.max(offset + stored_len));
+            sum += stored_len;
+        }
+        let together = sum > end.saturating_sub(start) / 4 * 3;
+        Expected::of(&*self.source, if together { start..end } else { 0..0 })
     }
 
     /// First chunk of the group of a chunk.
@@ -303,22 +306,6 @@ impl std::fmt::Debug for Archive<'_> {
             .field("is_delta", &self.is_delta())
             .finish_non_exhaustive()
     }
-}
-
-/// Whether the file at `path` begins as an archive does.
-///
-/// # Errors
-/// `Io` where it cannot be read.
-pub fn is_archive(path: &Path) -> Result<bool> {
-    let is_file = std::fs::metadata(path).map_err(|e| Error::io("open", path, e))?.is_file();
-    if !is_file {
-        return Ok(false);
-    }
-    let mut start = Vec::new();
-    File::open(path)
-        .and_then(|f| f.take(MAGIC.len() as u64).read_to_end(&mut start))
-        .map_err(|e| Error::io("read", path, e))?;
-    Ok(start == MAGIC)
 }
 
 /// The error for an entry of a manifest that there is not.

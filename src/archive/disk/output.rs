@@ -7,6 +7,7 @@ use super::{
 use crate::{
     Error, Result,
     archive::options::{Options, Overwrite},
+    remote,
 };
 use std::{
     fs::{self, File},
@@ -26,6 +27,7 @@ pub struct AtomicFile {
 enum Place {
     Temporary(Temporary<tempfile::NamedTempFile>),
     Stream(File),
+    Remote(Box<remote::Upload>),
 }
 
 impl AtomicFile {
@@ -35,6 +37,13 @@ impl AtomicFile {
     /// `InvalidArgument` where `path` exists and is not to be replaced, or is something that no
     /// file can replace; `Io`.
     pub fn create(path: &Path, overwrite: Overwrite) -> Result<AtomicFile> {
+        if remote::is_url(path) {
+            let upload = match remote::create(path, overwrite == Overwrite::Refuse) {
+                Err(Error::Io { source, .. }) => return Err(not_created(path, source)),
+                created => Place::Remote(Box::new(created?)),
+            };
+            return Ok(AtomicFile { place: upload, path: path.into(), overwrite });
+        }
         if let Some(stream) = open_stream(path)? {
             return Ok(AtomicFile { place: Place::Stream(stream), path: path.into(), overwrite });
         }
@@ -64,10 +73,16 @@ impl AtomicFile {
     }
 
     /// The open file.
-    pub fn file(&self) -> &File {
+    ///
+    /// # Errors
+    /// `InvalidArgument` where it is not on disk.
+    pub fn file(&self) -> Result<&File> {
         match &self.place {
-            Place::Temporary(made) => made.get().as_file(),
-            Place::Stream(stream) => stream,
+            Place::Temporary(made) => Ok(made.get().as_file()),
+            Place::Stream(stream) => Ok(stream),
+            Place::Remote(_) => Err(Error::InvalidArgument(
+                format!("{} is a URL, where only archives are written", self.path.display()).into(),
+            )),
         }
     }
 
@@ -81,6 +96,10 @@ impl AtomicFile {
         let mut made = match place {
             Place::Temporary(made) => made,
             Place::Stream(mut stream) => return stream.flush().map_err(failed),
+            Place::Remote(upload) => {
+                let _finishing = Finishing::begin().map_err(failed)?;
+                return upload.finish().map_err(|e| not_created(&path, e));
+            }
         };
         made.get_mut().flush().map_err(failed)?;
         made.get().as_file().sync_all().map_err(failed)?;
@@ -104,6 +123,7 @@ impl Write for AtomicFile {
         match &mut self.place {
             Place::Temporary(made) => made.get_mut().write(buf),
             Place::Stream(stream) => stream.write(buf),
+            Place::Remote(upload) => upload.write(buf),
         }
     }
 
@@ -111,6 +131,7 @@ impl Write for AtomicFile {
         match &mut self.place {
             Place::Temporary(made) => made.get_mut().flush(),
             Place::Stream(stream) => stream.flush(),
+            Place::Remote(upload) => upload.flush(),
         }
     }
 }
@@ -159,6 +180,13 @@ pub(in crate::archive) fn open_stream(path: &Path) -> Result<Option<File>> {
 fn names_open_file(path: &Path) -> bool {
     let within = |p: &Path| parent_of(p).canonicalize().is_ok_and(|p| p.starts_with("/proc"));
     within(path) || fs::read_link(path).is_ok_and(|to| to.is_absolute() && within(&to))
+}
+
+fn not_created(path: &Path, e: io::Error) -> Error {
+    match e.kind() {
+        io::ErrorKind::AlreadyExists => exists(path),
+        _ => Error::io("write", path, e),
+    }
 }
 
 pub(in crate::archive) fn exists(path: &Path) -> Error {

@@ -10,6 +10,7 @@ use crate::{
         access::{Archive, Base, Input},
         options::Options,
     },
+    remote,
 };
 use std::{
     collections::BTreeSet,
@@ -93,6 +94,9 @@ impl Protected {
             ))
         };
         for place in self.places.iter().chain(&self.files) {
+            if remote::is_url(out) && out == place {
+                return wrong("is", place);
+            }
             if at.is_some() && at == identity(place) {
                 if out == place {
                     return Err(Error::InvalidArgument(format!(

@@ -10,7 +10,7 @@
 //! lock which can be taken belongs to nobody alive. Where a file system has no locks, nothing is
 //! known and nothing is removed.
 
-use crate::{Error, Result};
+use crate::{Error, Result, remote};
 use std::{
     collections::BTreeSet,
     ffi::OsStr,
@@ -44,11 +44,12 @@ fn stopped() -> io::Error {
 }
 
 /// Removes every temporary file and directory of this process, for a process that ends next:
-/// afterwards no output can be started or take its name. Output that is just taking its name is
+/// what was begun in a bucket is aborted; afterwards no output can be started or take its name. Output that is just taking its name is
 /// waited for.
 pub fn remove_temporaries() {
     let mut live = live();
     live.closed = true;
+    remote::abort_all();
     for path in std::mem::take(&mut live.paths) {
         // Other threads may still be filling a directory.
         for _ in 0..TRIES {

@@ -43,7 +43,7 @@ impl<'a> Archive<'a> {
         Ok(Archive::of_source(source, options.0.limits)?.opened_with(&options.0))
     }
 
-    fn opened_with(mut self, options: &Options) -> Self {
+    pub(in crate::archive) fn opened_with(mut self, options: &Options) -> Self {
         self.threads = options.threads;
         self.level = options.level;
         self.given.clone_from(&options.base);

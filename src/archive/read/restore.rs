@@ -286,6 +286,7 @@ impl Archive<'_> {
         work: impl Fn(&mut Worker) -> Result<()> + Sync,
         mut done: impl FnMut(&mut Worker) -> Result<()> + Send,
     ) -> Result<Restored> {
+        let _expected = self.expect(jobs.iter().cloned().flatten());
         let mut digests = Digests::default();
         let mut whole = true;
         let workers = options.workers(jobs.len());

@@ -7,6 +7,7 @@ use crate::{
         options::Overwrite,
     },
     container::{EntryKind, Manifest, Piece},
+    remote,
     source::{FileSource, Source},
 };
 use std::{
@@ -35,10 +36,11 @@ impl<'m> Target<'m> {
         out: &Path,
         overwrite: Overwrite,
     ) -> Result<Target<'m>> {
+        remote::refuse(out, "files are restored on disk")?;
         if !manifest.is_directory {
             let file = AtomicFile::create(out, overwrite)?;
             let len = manifest.entries.first().map_or(0, |e| e.len);
-            file.file().set_len(len).map_err(|e| Error::io("write", out, e))?;
+            file.file()?.set_len(len).map_err(|e| Error::io("write", out, e))?;
             return Ok(Target { manifest, ends, place: Place::File(file, out.to_owned()) });
         }
         let directory = AtomicDirectory::create(out, overwrite, manifest)?;
@@ -88,7 +90,7 @@ impl<'m> Target<'m> {
         act: impl FnOnce(&File) -> std::io::Result<()>,
     ) -> Result<()> {
         match &self.place {
-            Place::File(file, out) => act(file.file()).map_err(|e| Error::io(action, out, e)),
+            Place::File(file, out) => act(file.file()?).map_err(|e| Error::io(action, out, e)),
             Place::Directory(directory) => {
                 let path = directory.path().join(self.manifest.entries[entry].path.to_path()?);
                 File::options()

@@ -21,6 +21,7 @@ use crate::{
     },
     container::{EntryKind, Origin, RecordType, Reference, header::FEATURE_BASE},
     pipeline::{self, Memory},
+    remote,
     simd::far,
 };
 use std::{
@@ -132,7 +133,7 @@ pub fn compress_path(
     out: impl AsRef<Path>,
     options: &CompressOptions,
 ) -> Result<Summary> {
-    let (path, out, options) = (path.as_ref(), out.as_ref(), &options.0);
+    let (path, out, options) = (&remote::clean(path.as_ref())?, out.as_ref(), &options.0);
     let input = Input::open(path, options.dtype, options.follows_symlinks())?;
     Protected::of(options).with_place(path).with_input(&input).refuse(out)?;
     let mut file = AtomicFile::create(out, options.overwrite)?;
