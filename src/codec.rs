@@ -156,7 +156,7 @@ fn hashes(level: Level, method: Method, spec: &ChunkSpec) -> bool {
         (Method::Fast, Fields::Float { .. }) if spec.dtype == Dtype::BF16 => {
             level.hashes() && !spec.big_endian
         }
-        (Method::Auto | Method::Max, Fields::Float { .. }) => !spec.big_endian,
+        (Method::Fast | Method::Auto | Method::Max, Fields::Float { .. }) => !spec.big_endian,
         _ => false,
     }
 }

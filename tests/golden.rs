@@ -77,6 +77,7 @@ fn cases() -> Vec<Case> {
     let integers = input::big_endian_integers();
     cases.push(case("big-endian-integers", Kind::File, auto, integers, None));
     cases.push(case("scales", Kind::File, auto, input::scales(), None));
+    cases.push(case("rows-fast", Kind::File, Method::Fast, input::rows(), None));
     cases.push(case("stream", Kind::Stream, auto, input::mixed(), None));
     cases.push(case("directory", Kind::Directory, auto, input::directory(), None));
     let whole: &[&str] = &[];
@@ -359,7 +360,7 @@ fn golden_archives_cover_every_form_coder_and_predictor() {
     }
     let all: Vec<u8> = (0..=11).chain(128..=135).collect();
     assert!(forms.iter().eq(&all), "{forms:?}");
-    assert!(coders.iter().eq(&[2, 3, 4]), "{coders:?}");
+    assert!(coders.iter().eq(&[2, 3, 4, 5]), "{coders:?}");
     assert!(predictors.iter().eq(&[0, 1, 2, 3, 4, 5, 6, 7]), "{predictors:?}");
     assert!(modes.iter().eq(&[0, 1, 2, 3]), "{modes:?}");
 }

@@ -36,8 +36,12 @@ use crate::{
 };
 
 /// Coder of the symbols for a method.
-fn symbol_policy(method: Method) -> Policy {
+fn symbol_policy(method: Method, float: &Float) -> Policy {
     match method {
+        // Scales differ by rows and columns; of words of a byte, a base weighs more.
+        Method::Fast if (float.bits, float.exponent) != (16, 8) => {
+            Policy::Shifted(if float.bits == 8 { 7 } else { 8 })
+        }
         Method::Fast | Method::Cascade => Policy::Coder(Coder::Cascade),
         Method::Max => Policy::Smallest,
         _ => Policy::Quick,
@@ -75,7 +79,7 @@ pub fn encode(
     planes: &mut Planes,
     out: &mut Vec<u8>,
 ) -> Made {
-    if float.bits == 16 && float.exponent == 8 && symbol_policy(method) == FUSED {
+    if float.bits == 16 && float.exponent == 8 && symbol_policy(method, float) == FUSED {
         return bf16::encode(level, words, planes, out).unwrap_or(Form::Stored.into());
     }
     let n = words.len() / usize::from(float.bits / 8);
@@ -123,7 +127,8 @@ pub fn encode(
         None => {
             let at = out.len();
             let symbols = &planes.symbols[..n];
-            plane::encode(level, symbol_policy(method), symbols, 8, &mut planes.coder, out);
+            let policy = symbol_policy(method, float);
+            plane::encode(level, policy, symbols, 8, &mut planes.coder, out);
             out[at]
         }
         Some(scaled) => {
@@ -242,6 +247,7 @@ pub fn describe(payload: &[u8]) -> &'static str {
         Some(Coder::Packed) => "packed",
         Some(Coder::Rans) => "rans",
         Some(Coder::Cascade) => "cascade",
+        Some(Coder::Shifted) => "cascade, shifted",
         Some(Coder::Contexts) if scaled => "rans, scaled",
         _ => "unknown",
     }

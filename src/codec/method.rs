@@ -8,7 +8,8 @@ use super::study;
 pub enum Method {
     /// Measures a sample of each chunk and takes what pays: the default.
     Auto,
-    /// `cascade` on exponents, the rest packed: memory speed.
+    /// `cascade` on exponents, less the mean of every row or so of all but bf16; the rest packed: memory
+    /// speed.
     Fast,
     /// Tries everything on whole chunks.
     Max,

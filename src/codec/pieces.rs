@@ -32,6 +32,10 @@ pub enum Pieces<'a> {
         table: Box<rans::DecodeTable>,
         bits: u8,
     },
+    Cascade {
+        decoder: plane::CascadeDecoder<'a>,
+        bits: u8,
+    },
 }
 
 impl<'a> Pieces<'a> {
@@ -65,6 +69,10 @@ impl<'a> Pieces<'a> {
                 let decoder = rans::Decoder::new(lanes, n, data.get(used..)?)?;
                 let table = Box::new(rans::DecodeTable::new(&table));
                 Some(Pieces::Rans { decoder, table, bits })
+            }
+            (Coder::Cascade | Coder::Shifted, _) if n > 0 => {
+                let decoder = plane::CascadeDecoder::new(level, coded, n, scratch, plane)?;
+                Some(Pieces::Cascade { decoder, bits })
             }
             _ => {
                 plane.resize(plane.len().max(n), 0);
@@ -101,6 +109,9 @@ impl<'a> Pieces<'a> {
             // The last symbols stand in the states: no table bounds them.
             Pieces::Rans { decoder, table, bits } => {
                 decoder.decode(level, table, buffer) && plane::below(buffer, *bits)
+            }
+            Pieces::Cascade { decoder, bits } => {
+                decoder.decode(buffer) && plane::below(buffer, *bits)
             }
         };
         good.then_some(buffer)

@@ -4,8 +4,11 @@
 //! coded plane    coder (1 byte), length (4 bytes), data
 //! ```
 
+mod shifted;
 #[cfg(test)]
 pub(super) mod tests;
+
+pub use shifted::Decoder as CascadeDecoder;
 
 use super::{bytes::check, transforms::Device};
 use crate::{
@@ -32,13 +35,15 @@ pub enum Coder {
     Cascade = 3,
     /// Interleaved rANS with a table for every context.
     Contexts = 4,
+    /// The digit cascade of values less a base for each block.
+    Shifted = 5,
 }
 
 impl Coder {
     /// The coder with this number.
     pub fn from_code(code: u8) -> Option<Coder> {
-        use Coder::{Cascade, Constant, Contexts, Packed, Rans};
-        [Constant, Packed, Rans, Cascade, Contexts].into_iter().find(|c| *c as u8 == code)
+        use Coder::{Cascade, Constant, Contexts, Packed, Rans, Shifted};
+        [Constant, Packed, Rans, Cascade, Contexts, Shifted].into_iter().find(|c| *c as u8 == code)
     }
 }
 
@@ -59,6 +64,8 @@ pub enum Policy {
     Smallest,
     /// This coder, or packed where it would be larger.
     Coder(Coder),
+    /// `Shifted` by blocks of two to the power of this, `Cascade` or packed where it would be larger.
+    Shifted(u8),
 }
 
 /// Buffers for the planes of one chunk.
@@ -91,6 +98,7 @@ pub struct CoderScratch {
     /// What is read next, for the first coder that can fetch it meanwhile.
     pub ahead: Ahead,
     pub cascade: Vec<u8>,
+    pub shifted: Vec<u8>,
 }
 
 /// Lanes for a plane of `n` values: 64 lanes cost 128 bytes more than 4.
@@ -143,6 +151,13 @@ fn code(
     if policy == Policy::Coder(Coder::Packed) {
         return None;
     }
+    if let Policy::Shifted(log2) = policy {
+        if values.iter().all(|&v| v == first) {
+            out.push(first);
+            return Some(Coder::Constant);
+        }
+        return shifted::encode(level, log2, values, limit, scratch, out);
+    }
     let mut counts = [0u32; 256];
     match policy {
         // A part of the symbols, and whether the others occur: as good for a table.
@@ -158,11 +173,7 @@ fn code(
     let start = out.len();
     if let Policy::Coder(Coder::Cascade) = policy {
         let plan = cascade::plan(&counts);
-        let room = cascade_room(&mut scratch.cascade, values.len());
-        out.resize(start + limit.max(GUARD + 1) - 1, 0);
-        let len = cascade::encode(level, &plan, values, room, &mut out[start + GUARD..])?;
-        out.truncate(start + GUARD + len);
-        guard_cascade(&mut out[start..]);
+        shifted::cascade_within(level, &plan, values, limit, scratch, out)?;
         return Some(Coder::Cascade);
     }
     let table = frequency::normalise(&counts)?;
@@ -289,9 +300,12 @@ impl Coded<'_> {
                 fits && unpack(level, bits, self.data, out)
             }
             Coder::Rans => return decode_rans(level, self.data, bits, out),
-            Coder::Cascade => {
-                let room = cascade_room(&mut scratch.cascade, out.len());
-                cascade::decode(level, guarded_cascade(self.data)?, room, out) && below(out, bits)
+            Coder::Cascade | Coder::Shifted => {
+                let mut room = std::mem::take(&mut scratch.cascade);
+                let decoder = CascadeDecoder::new(level, *self, out.len(), scratch, &mut room);
+                let good = decoder.is_some_and(|mut d| d.decode(out)) && below(out, bits);
+                scratch.cascade = room;
+                good
             }
             Coder::Contexts => false,
         };

@@ -34,7 +34,9 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 
-pub use decode::{Decoder, decode, decode_bf16};
+#[cfg(test)]
+pub use decode::decode;
+pub use decode::{Decoder, decode_bf16};
 pub use encode::{encode, encode_bf16};
 pub use plan::{Plan, plan, sample, sample_bf16};
 

@@ -87,6 +87,23 @@ pub fn scales() -> Files {
     one(safetensors(&[("w".into(), "BF16", vec![148, 112], data)]))
 }
 
+/// Two tensors whose rows have scales that differ by more than two octaves.
+pub fn rows() -> Files {
+    let mut rng = Rng::new(76);
+    let (mut half, mut single) = (Vec::new(), Vec::new());
+    for row in 0..24u32 {
+        for _ in 0..256 {
+            let x = (rng.normal() * (1u32 << (row * 7 % 13)) as f64) as f32;
+            single.extend_from_slice(&x.to_le_bytes());
+            half.push((x.to_bits() >> 24) as u8 & 0x7f | (x.to_bits() >> 31 << 7) as u8);
+        }
+    }
+    one(safetensors(&[
+        ("single".into(), "F32", vec![24, 256], single),
+        ("short".into(), "F8_E5M2", vec![24, 256], half),
+    ]))
+}
+
 /// Files of no known format, empty ones, and a tensor file.
 pub fn directory() -> Files {
     let mut rng = Rng::new(75);

@@ -143,14 +143,20 @@ def cascade(reader, n):
         values = level
     return values
 
-def plane(reader, n, bits, coders=(0, 1, 2, 3), tables=0, contexts=None):
+def shifted(reader, n):
+    log2 = reader.int(1)
+    need(6 <= log2 <= 11, "blocks of no such length")
+    bases = plane(reader, -(-n // (1 << log2)), 8, (0, 1, 2))[1]
+    return (cascade(reader, n) + np.repeat(bases, 1 << log2)[:n]) % 256
+
+def plane(reader, n, bits, coders=(0, 1, 2, 3, 5), tables=0, contexts=None):
     """The coder of a plane, and its n values."""
     coder, data = reader.int(1), Reader(reader.take(reader.int(4)))
     need(coder in coders, "no such coder, or not here")
     if coder < 2:
         values = packed(data.take(-(-n * bits // 8)), n, bits) if coder else np.full(n, data.int(1))
-    elif coder == 3:
-        values = cascade(data, n)
+    elif coder in (3, 5):
+        values = (cascade if coder == 3 else shifted)(data, n)
     else:
         lanes, contexts = data.int(1), contexts.tolist() if coder == 4 else [0] * n
         tables = [frequency_table(data) for _ in range(tables if coder == 4 else 1)]

@@ -104,7 +104,7 @@ def split(reader, n, bits, exponent, row_words):
         k = s_bits - exponent
         u = np.minimum((rows[:, None] + columns).ravel()[:n], 8 * (255 >> k) + 7)
         tables, contexts, shift = 8, u % 8, u // 8 << k
-    coder, symbols = plane(reader, n, 8, (4,) if tables else (0, 1, 2, 3), tables, contexts)
+    coder, symbols = plane(reader, n, 8, (4,) if tables else (0, 1, 2, 3, 5), tables, contexts)
     need(coder == again, "another coder of the symbols")
     return join(through_window(reader, symbols, base, shift))
 

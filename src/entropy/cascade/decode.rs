@@ -141,6 +141,7 @@ impl<'a> Decoder<'a> {
 ///
 /// # Panics
 /// If `scratch` is shorter than [`scratch_len`].
+#[cfg(test)]
 #[must_use]
 pub fn decode(level: Level, bytes: &[u8], scratch: &mut [u8], symbols: &mut [u8]) -> bool {
     Decoder::new(level, symbols.len(), bytes, scratch).is_some_and(|mut d| d.decode(symbols))
