@@ -257,7 +257,8 @@ mod tests {
         let required = std::env::var("LMC_REQUIRE").unwrap_or_default();
         let required: Vec<&str> = required.split(',').filter(|name| !name.is_empty()).collect();
         for name in &required {
-            let known = ["avx2", "avx512", "gpu", "mount", "torch"].contains(name);
+            let known =
+                ["avx2", "avx512", "gpu", "mount", "torch", "nginx", "s3s-fs"].contains(name);
             assert!(known, "LMC_REQUIRE names {name}, which nothing is called");
         }
         for name in ["avx2", "avx512"] {
